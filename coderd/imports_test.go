@@ -168,6 +168,8 @@ var rooms = map[string]room{
 	"database/pubsub":   stores,
 	"examples":          leaf,
 	"scripts/promql":    leaf,
+
+	"scripts/coder/misbehaving": leaf, // of the module scripts/coder
 	"scripts/rules":     leaf,
 	"scripts/sitetypes": {inside: []string{"coderd/api", "coderd/auth", "database"}},
 	"site":              leaf,

@@ -243,11 +243,11 @@ WITH due AS (
         SELECT FROM replicas r
         WHERE j.site = ANY (r.sites) AND r.heartbeat_at > prewarm_now() - interval '1 minute')))
   ORDER BY j.priority, j.due_at, j.id
-  LIMIT CASE WHEN $5::job_kind = 'create'
+  LIMIT CASE WHEN $5::job_kind IN ('create', 'handover')
     THEN least($7::integer, (
       SELECT greatest(0, CASE WHEN p.deleted_at IS NULL THEN p.creates_in_flight ELSE 0 END - (
         SELECT count(*) FROM jobs r
-        WHERE r.kind = 'create' AND r.provider = $6 AND r.state = 'running' AND r.due_at > prewarm_now()))
+        WHERE r.kind = $5::job_kind AND r.provider = $6 AND r.state = 'running' AND r.due_at > prewarm_now()))
       FROM providers p WHERE p.name = $6))
     ELSE $7::integer END
   FOR UPDATE SKIP LOCKED
@@ -278,7 +278,8 @@ type LeaseJobsParams struct {
 // running one, so that 'due' finds new work and dropped work alike. The attempt is the fencing token: whatever a worker
 // writes names the attempt it was given (I5).
 // Takes up to max_jobs due jobs of one kind at one provider, people's before prebuilds. Creates are held to what the
-// provider takes in flight (S5); two replicas that lease in the same moment may exceed it by as much.
+// provider takes in flight (S5), and so are handovers, by themselves: people wait for them. Two replicas that lease in the same moment
+// may exceed it by as much.
 //
 // A job on a resource that is reached only from one site goes to the replicas of that site (own_site is this replica's
 // for the provider, or empty). Drains reach for nothing. A create whose site has had no replica for a minute may start

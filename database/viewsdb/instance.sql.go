@@ -52,6 +52,22 @@ func (q *Queries) AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentVi
 	return i, err
 }
 
+const handoverView = `-- name: HandoverView :one
+SELECT j.state::text AS state FROM jobs j
+JOIN workspaces w ON w.id = j.workspace_id AND w.incarnation = j.incarnation AND w.state = 'claimed'
+WHERE j.workspace_id = $1 AND j.kind = 'handover'
+ORDER BY j.created_at DESC
+LIMIT 1
+`
+
+// How the apply for the owner of a claimed workspace stands. No row: there is none.
+func (q *Queries) HandoverView(ctx context.Context, workspaceID uuid.UUID) (string, error) {
+	row := q.db.QueryRow(ctx, handoverView, workspaceID)
+	var state string
+	err := row.Scan(&state)
+	return state, err
+}
+
 const instanceMetadata = `-- name: InstanceMetadata :one
 SELECT w.id, w.name, w.state, w.incarnation, o.name AS organization, t.name AS template, p.name AS preset,
        v.number AS version, v.agent, w.parameters, u.name AS owner, w.owner_id, w.claim_id, w.claimed_at,

@@ -12,51 +12,45 @@ import (
 	"github.com/google/uuid"
 )
 
-const beginHandovers = `-- name: BeginHandovers :many
-WITH wanted AS MATERIALIZED (
-  SELECT w.id FROM workspaces w
+const beginHandoversOf = `-- name: BeginHandoversOf :many
+WITH ws AS (
+  SELECT w.id, w.incarnation, w.provider, w.site FROM workspaces w
   JOIN template_versions v ON v.id = w.template_version_id
-  WHERE w.state = 'claimed' AND w.provider = ANY ($1::text[])
-    AND (cardinality($2::uuid[]) = 0 OR w.id = ANY ($2::uuid[]))
+  WHERE w.id = ANY ($1::uuid[]) AND w.state = 'claimed' AND w.provider = ANY ($2::text[])
     AND v.spec ->> 'apply_on_claim' IN ('after', 'before')
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id
                     AND (j.state IN ('pending', 'running') OR j.kind = 'handover' AND j.incarnation = w.incarnation))
-  LIMIT $3
-), ws AS (
-  SELECT w.id, w.incarnation, w.provider, w.site FROM workspaces w
-  WHERE w.id = ANY (ARRAY(SELECT wanted.id FROM wanted)) AND w.state = 'claimed'
   ORDER BY w.id
-  FOR NO KEY UPDATE SKIP LOCKED
+  FOR NO KEY UPDATE OF w
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
-  SELECT gen_random_uuid(), ws.id, ws.incarnation, 'handover', ws.provider, ws.site, $4, prewarm_now(), prewarm_now() FROM ws
+  SELECT gen_random_uuid(), ws.id, ws.incarnation, 'handover', ws.provider, ws.site, $3, prewarm_now(), prewarm_now() FROM ws
   ON CONFLICT DO NOTHING -- somebody began it since
   RETURNING id, workspace_id
 ), moved AS (
   UPDATE workspaces w SET fault = '' FROM next WHERE w.id = next.workspace_id RETURNING w.id, w.incarnation, next.id AS job_id
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id)
-  SELECT moved.id, moved.incarnation, 'claimed', 'claimed', prewarm_now(), $5, $6, moved.job_id FROM moved
+  SELECT moved.id, moved.incarnation, 'claimed', 'claimed', prewarm_now(), $4, $5, moved.job_id FROM moved
 )
 SELECT id FROM moved
 `
 
-type BeginHandoversParams struct {
-	Providers []string
+type BeginHandoversOfParams struct {
 	Ids       []uuid.UUID
-	Batch     int32
+	Providers []string
 	Priority  int32
 	ActorID   uuid.UUID
 	Reason    string
 }
 
-// claimed -> claimed: what is claimed at these providers, and whose spec asks for it, is to be handed over to its owner there. Of the
-// workspaces named, or of all; a batch at a time. Each once for its claim, whatever came of it: another try is a person's.
-func (q *Queries) BeginHandovers(ctx context.Context, arg BeginHandoversParams) ([]uuid.UUID, error) {
-	rows, err := q.db.Query(ctx, beginHandovers,
-		arg.Providers,
+// claimed -> claimed: those of the workspaces named that are claimed at these providers, and whose spec asks for it, are to be handed
+// over to their owners there. Each once for its claim, whatever came of it: another try is a person's. Who begins the same one at the
+// same moment is waited for, so that there is a job when this is over.
+func (q *Queries) BeginHandoversOf(ctx context.Context, arg BeginHandoversOfParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, beginHandoversOf,
 		arg.Ids,
-		arg.Batch,
+		arg.Providers,
 		arg.Priority,
 		arg.ActorID,
 		arg.Reason,
@@ -142,23 +136,24 @@ WITH ws AS (
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id
                     AND (j.state IN ('pending', 'running') OR j.kind = 'handover' AND j.incarnation = w.incarnation AND j.state = 'done'))
   FOR NO KEY UPDATE
-), moved AS (
-  UPDATE workspaces w SET fault = '' FROM ws WHERE w.id = ws.id RETURNING w.id
 ), next AS (
   INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, priority, due_at, created_at)
-  SELECT $3, ws.id, ws.incarnation, 'handover', ws.provider, ws.site, $4, prewarm_now(), prewarm_now()
-  FROM ws JOIN moved ON moved.id = ws.id
+  SELECT $3, ws.id, ws.incarnation, 'handover', ws.provider, ws.site, $4, prewarm_now(), prewarm_now() FROM ws
+  ON CONFLICT DO NOTHING -- somebody else has it tried
+  RETURNING workspace_id
+), moved AS (
+  UPDATE workspaces w SET fault = '' FROM next WHERE w.id = next.workspace_id RETURNING w.id, w.incarnation
 ), hist AS (
   INSERT INTO workspace_history (workspace_id, incarnation, from_state, to_state, at, actor_id, reason, job_id)
-  SELECT ws.id, ws.incarnation, 'claimed', 'claimed', prewarm_now(), $5, $6, $3 FROM ws
+  SELECT moved.id, moved.incarnation, 'claimed', 'claimed', prewarm_now(), $5, $6, $3 FROM moved
 ), audit AS (
   INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, before, after,
                          reason, source)
   SELECT prewarm_now(), $5, ws.organization_id, 'workspace.retry', 'workspace', ws.id::text, ws.name,
          jsonb_build_object('state', 'claimed', 'fault', ws.fault), jsonb_build_object('state', 'claimed'), $6, $7
-  FROM ws
+  FROM moved JOIN ws ON ws.id = moved.id
 )
-SELECT id, template_id, preset_id FROM ws
+SELECT ws.id, ws.template_id, ws.preset_id FROM moved JOIN ws ON ws.id = moved.id
 `
 
 type HandoverRetriedParams struct {
@@ -191,4 +186,40 @@ func (q *Queries) HandoverRetried(ctx context.Context, arg HandoverRetriedParams
 	var i HandoverRetriedRow
 	err := row.Scan(&i.ID, &i.TemplateID, &i.PresetID)
 	return i, err
+}
+
+const handoversToBegin = `-- name: HandoversToBegin :many
+SELECT w.id FROM workspaces w
+JOIN template_versions v ON v.id = w.template_version_id
+WHERE w.state = 'claimed' AND w.provider = ANY ($1::text[])
+  AND v.spec ->> 'apply_on_claim' IN ('after', 'before')
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id
+                  AND (j.state IN ('pending', 'running') OR j.kind = 'handover' AND j.incarnation = w.incarnation))
+LIMIT $2
+`
+
+type HandoversToBeginParams struct {
+	Providers []string
+	Most      int32
+}
+
+// Claimed workspaces at these providers that are to be handed over, and for which nobody has begun that; so many at most.
+func (q *Queries) HandoversToBegin(ctx context.Context, arg HandoversToBeginParams) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, handoversToBegin, arg.Providers, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -30,7 +30,7 @@ func TestMisbehaving(t *testing.T) {
 		does, says string
 		unsure     bool // it may have made something
 	}{
-		{does: "crash", says: "crashed", unsure: true},
+		{does: "crash", says: "the apply was cut off: ", unsure: true},
 		{does: "hang", says: context.DeadlineExceeded.Error(), unsure: true},
 		{does: "tell", says: "it has:"},
 		{does: "fill", says: "no space left on device"},

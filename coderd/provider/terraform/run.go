@@ -33,8 +33,9 @@ const (
 	lockTimeout = "10s"
 )
 
-// crashes are what Terraform says of a plugin that died. It stores a state then, and what the plugin was making is not in it.
-var crashes = []string{"Plugin did not respond", "plugin crashed!"}
+// crashes are what Terraform says of a plugin that died, by what it notices first. It stores a state then, and what the plugin was making
+// is not in it.
+var crashes = []string{"Plugin did not respond", "Request cancelled", "plugin crashed!"}
 
 // CutOffError is that of an apply after which a resource may exist that no state names: it did not come to its end by itself, its last
 // state was not stored, or a plugin died.

@@ -1781,6 +1781,8 @@ export interface Workspace {
   evidence?: string;
   expires_at?: string;
   fault?: string;
+  /** How the apply for the owner of a claimed workspace stands, where its template asks for one; only when one workspace is asked for */
+  handover?: "pending" | "running" | "done" | "failed" | "cancelled";
   /** Only when one workspace is asked for */
   history?: Transition[];
   id: string;
@@ -1805,6 +1807,8 @@ export interface Workspace {
   ready_at?: string;
   /** Of its claim; only when one workspace is asked for */
   receipt?: Receipt;
+  /** What it is made of, where its provider says so: of many only the first. Only when one workspace is asked for, by who may enter it */
+  resources?: string[];
   site?: string;
   /** Claimed out of standby, and cannot be used yet */
   starting?: boolean;
