@@ -170,9 +170,9 @@ var rooms = map[string]room{
 	"scripts/promql":    leaf,
 
 	"scripts/coder/misbehaving": leaf, // of the module scripts/coder
-	"scripts/rules":     leaf,
-	"scripts/sitetypes": {inside: []string{"coderd/api", "coderd/auth", "database"}},
-	"site":              leaf,
+	"scripts/rules":             leaf,
+	"scripts/sitetypes":         {inside: []string{"coderd/api", "coderd/auth", "database"}},
+	"site":                      leaf,
 }
 
 // wiring is what no room may import, and everyTest what nobody may but tests. Only the server imports coderd/replica.
