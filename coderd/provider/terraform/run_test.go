@@ -324,7 +324,7 @@ func TestRun_error(t *testing.T) {
 	var output strings.Builder
 	require.NoError(t, run.Init(t.Context(), &output))
 	err := apply(t.Context(), run, &output, "hunter2-hunter2")
-	require.ErrorContains(t, err, "terraform apply: Error: local-exec provisioner error: with terraform_data.fails")
+	require.ErrorContains(t, err, filepath.Base(w.Program)+" apply: Error: local-exec provisioner error: with terraform_data.fails")
 	require.ErrorContains(t, err, "exit status 7")
 	require.NotContains(t, err.Error()+output.String(), "hunter2")
 	require.Contains(t, output.String(), "[redacted]")
