@@ -102,7 +102,7 @@ func (q *Queries) ExtendLeases(ctx context.Context, arg ExtendLeasesParams) ([]E
 }
 
 const jobForWork = `-- name: JobForWork :one
-SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version, o.name AS organization, u.name AS owner, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
+SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.preset_id, w.pool_key, w.provider, w.site, w.parameters, w.state, w.incarnation, w.owner_id, w.claim_id, w.provider_id, w.addresses, w.environment, w.fault, w.created_at, w.state_at, w.ready_at, w.claimed_at, w.deleted_at, w.expires_at, w.gone_at, w.os_name, w.os_version, o.name AS organization, coalesce(u.name, '')::text AS owner, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
        t.boot_timeout_s, t.keep_failures, coalesce(pr.delete_forced, false)::boolean AS provider_given_up, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
@@ -123,7 +123,7 @@ SELECT w.id, w.name, w.organization_id, w.template_id, w.template_version_id, w.
          AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
-JOIN users u ON u.id = w.owner_id
+LEFT JOIN users u ON u.id = w.owner_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id

@@ -120,7 +120,7 @@ WHERE state IN ('pending', 'running') AND kind = ANY ((@kinds::text[])::job_kind
 
 -- name: JobForWork :one
 -- All that a worker needs to know of the workspace it works on.
-SELECT sqlc.embed(w), o.name AS organization, u.name AS owner, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
+SELECT sqlc.embed(w), o.name AS organization, coalesce(u.name, '')::text AS owner, t.name AS template, p.name AS preset, v.spec, v.agent, v.defaults,
        t.boot_timeout_s, t.keep_failures, coalesce(pr.delete_forced, false)::boolean AS provider_given_up, a.status AS agent_status, coalesce(a.message, '') AS agent_message,
        coalesce(a.heartbeat_timeout_s, 0)::int AS heartbeat_timeout_s,
        extract(epoch FROM prewarm_now() - w.state_at)::double precision AS in_state_s,
@@ -141,7 +141,7 @@ SELECT sqlc.embed(w), o.name AS organization, u.name AS owner, t.name AS templat
          AS forge_listed, fs.runners_listed_at
 FROM workspaces w
 JOIN organizations o ON o.id = w.organization_id
-JOIN users u ON u.id = w.owner_id
+LEFT JOIN users u ON u.id = w.owner_id
 JOIN templates t ON t.id = w.template_id
 JOIN template_versions v ON v.id = w.template_version_id
 JOIN presets p ON p.id = w.preset_id

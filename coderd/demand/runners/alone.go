@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"cdr.dev/slog"
@@ -38,19 +39,60 @@ func (s *Service) leftAlone(ctx context.Context, entityID uuid.UUID) (*LeftAlone
 	return &LeftAlone{Until: *row.RunnersWaitUntil, Cause: row.RunnersError}, nil
 }
 
-// heed records an error of the forge as a whole, and not of one runner, so that all replicas leave the forge alone. An error
-// that comes of the caller's own end says nothing.
-func (s *Service) heed(ctx context.Context, entityID uuid.UUID, err error) {
+// heed records an error of the forge as a whole, and not of one runner, so that all replicas leave the forge alone: for a moment
+// after the first, and for twice as long after each that follows, up to Pace.Backoff (decision 47). An error that comes of the
+// caller's own end says nothing. It returns for how long.
+func (s *Service) heed(ctx context.Context, entityID uuid.UUID, err error) (pause time.Duration) {
 	if err == nil || ctx.Err() != nil || !ofItself(err) {
-		return
+		return s.Pace.Backoff
 	}
-	arg := runnersdb.LeaveForgeAloneParams{EntityID: entityID, BackoffS: s.Pace.Backoff.Seconds(), Error: brief(err.Error())}
+	pause = s.troubles.pause(entityID, s.Clock.Now("runners", "heed"), s.Pace.Backoff)
+	arg := runnersdb.LeaveForgeAloneParams{EntityID: entityID, BackoffS: pause.Seconds(), Error: brief(err.Error())}
 	if limited, is := errors.AsType[*forge.RateLimited](err); is {
 		arg.WaitUntil = &limited.Until
 	}
 	if err := runnersdb.New(s.Store).LeaveForgeAlone(ctx, arg); err != nil && ctx.Err() == nil {
 		s.Log.Warn(ctx, "record backoff of forge", slog.F("entity_id", entityID), slog.Error(err))
 	}
+	return pause
+}
+
+// firstPause is of how many parts of Pace.Backoff the first pause is one: a second of a minute.
+const firstPause = 60
+
+// troubles are the forges that answered this replica with errors, one after the other.
+type troubles struct {
+	mu sync.Mutex
+	of map[uuid.UUID]trouble
+}
+
+// trouble is how long the last pause was, and when it is over.
+type trouble struct {
+	pause time.Duration
+	until time.Time
+}
+
+// pause is for how long to keep off after one more error. Those of calls that were under way during a pause are of the same trouble.
+func (t *troubles) pause(entityID uuid.UUID, now time.Time, most time.Duration) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[uuid.UUID]trouble{}
+	}
+	is := t.of[entityID]
+	if !now.Before(is.until) {
+		is.pause = min(max(2*is.pause, most/firstPause), most)
+		is.until = now.Add(is.pause)
+		t.of[entityID] = is
+	}
+	return is.pause
+}
+
+// well says that an entity's forge has answered as it should.
+func (t *troubles) well(entityID uuid.UUID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.of, entityID)
 }
 
 // ofItself says whether an error is of the forge as a whole: it is not well, or wants to be left alone.

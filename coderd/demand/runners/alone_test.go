@@ -48,6 +48,7 @@ func newPair(t *testing.T) *pair {
 		return runners.New(runners.Options{
 			Store: p.Store, Writer: p.writer, Directory: overHTTP{client}, Clock: quartz.NewReal(), Log: slog.Make(),
 			Registerer: prometheus.NewRegistry(), Replica: name, Hints: p.hints,
+			Pace: runners.Pace{Backoff: time.Hour}, // so that the first pause is a minute
 		})
 	}
 	p.one, p.two = replica("one"), replica("two")
@@ -63,7 +64,7 @@ func newPair(t *testing.T) *pair {
 func (p *pair) over() { p.exec("UPDATE forge_status SET runners_wait_until = now()") }
 
 // P8: an error of the forge as a whole, when a runner is registered, unregistered or listed, has all replicas leave it alone for a
-// minute, or until it said: no runner of that entity is registered or unregistered, and each of them says why.
+// while, or until it said: no runner of that entity is registered or unregistered, and each of them says why.
 func TestLeftAlone_byAllReplicas(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -97,6 +97,9 @@ func (s *Service) handOutOnce(
 	}
 	registration, client, err := s.register(ctx, row, h.ask)
 	s.heed(ctx, row.EntityID, err)
+	if err == nil {
+		s.troubles.well(row.EntityID)
+	}
 	kept := runnersdb.HandOutParams{}
 	if err == nil && h.keep != nil {
 		kept, err = h.keep(row, registration)

@@ -52,6 +52,9 @@ func (s *Service) Deregister(ctx context.Context, workspaceID uuid.UUID, incarna
 	}
 	err = s.remove(ctx, row)
 	s.heed(ctx, row.EntityID, err)
+	if err == nil {
+		s.troubles.well(row.EntityID)
+	}
 	var limited *forge.RateLimited
 	switch {
 	case errors.As(err, &limited):

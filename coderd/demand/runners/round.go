@@ -49,9 +49,12 @@ func (s *Service) round(ctx context.Context, r runnersdb.LeaseRoundsRow) {
 	if err == nil {
 		err = s.ask(bounded, r, client)
 	}
-	s.heed(ctx, r.EntityID, err)
+	pause := s.heed(ctx, r.EntityID, err)
+	if err == nil {
+		s.troubles.well(r.EntityID)
+	}
 	end := runnersdb.EndRoundParams{
-		EntityID: r.EntityID, Replica: s.Replica, LeasedUntil: r.LeasedUntil, BackoffS: s.Pace.Backoff.Seconds(),
+		EntityID: r.EntityID, Replica: s.Replica, LeasedUntil: r.LeasedUntil, BackoffS: pause.Seconds(),
 	}
 	if client != nil {
 		rate := client.Rate()

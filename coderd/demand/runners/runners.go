@@ -69,7 +69,7 @@ type Pace struct {
 	Idle    time.Duration // while nobody waits for anything: 1 min
 	Awaited time.Duration // while somebody waits for a registration, or for the end of a job: 10 s
 	Fresh   time.Duration // in the first minute after a configuration was handed out, for up to 100 runners: 2 s
-	Backoff time.Duration // after an error (P8): 1 min
+	Backoff time.Duration // at most, after errors that follow one another (P8): 1 min
 	Look    time.Duration // how often it is looked whether a round is due: 1 s
 	Settle  time.Duration // how often rows are settled at the latest: 15 s
 }
@@ -84,9 +84,10 @@ func (p Pace) orDefault() Pace {
 // Service does it for one replica. It is safe for concurrent use.
 type Service struct {
 	Options
-	settle  hints.Bell
-	seen    atomic.Bool // a runner was seen for the first time since the last Settle
-	metrics *metrics
+	settle   hints.Bell
+	troubles troubles
+	seen     atomic.Bool // a runner was seen for the first time since the last Settle
+	metrics  *metrics
 }
 
 // New returns a Service. Nothing is asked of forges by itself before Run.
