@@ -108,7 +108,7 @@ func TestCoder_handover(t *testing.T) {
 	require.Empty(t, first.Fault)
 
 	replaced := claim("replaced", "3m")
-	require.Contains(t, replaced.Fault, "would replace or remove terraform_data.machine, so it was not done")
+	require.Contains(t, replaced.Fault, "its plan would replace or remove terraform_data.machine, so nothing was done")
 	require.Equal(t, "prewarm", replaced.Environment["OWNER"])
 	env := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + c.Token}
 	out := e2etest.Run(ctx, t, env, "workspace", "retry", replaced.Name)

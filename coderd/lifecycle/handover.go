@@ -119,7 +119,7 @@ func (w *Worker) handover(ctx context.Context, j *work) outcome {
 
 // notHandedOver tells people: nothing else is done to a claimed workspace (I2).
 func (w *Worker) notHandedOver(ctx context.Context, j *work, fault string) outcome {
-	if _, err := w.Writer.ClaimNotStarted(ctx, j.held(), text("apply for its owner: "+fault)); err != nil {
+	if _, err := w.Writer.ClaimNotStarted(ctx, j.held(), text(fault)); err != nil {
 		return unrecorded("record failed handover", err)
 	}
 	w.metrics.handovers.WithLabelValues("failed").Inc()

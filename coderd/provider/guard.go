@@ -252,7 +252,7 @@ func (g *guarded) state(ctx context.Context, name string, workspaceID uuid.UUID,
 
 // HandOver is a run of its own at a StateTaker.
 func (g *guarded) HandOver(ctx context.Context, req HandoverRequest) (Instance, error) {
-	return do(ctx, g, "handover", "hand over workspace "+req.Ref.Name, func(ctx context.Context) (Instance, error) {
+	return do(ctx, g, "handover", "apply workspace "+req.Ref.Name+" for its owner", func(ctx context.Context) (Instance, error) {
 		h, ok := As[Handover](g.inner)
 		if !ok {
 			return Instance{}, Permanent(xerrors.New("the provider cannot hand one over"))

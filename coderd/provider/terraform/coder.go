@@ -135,7 +135,7 @@ func (p *Provider) HandOver(ctx context.Context, req provider.HandoverRequest) (
 	err = p.run(ctx, module, req.Ref.State, func(run *Run, output io.Writer) error {
 		return p.apply(ctx, run, is.WorkspaceID, is.Unsure, output, func(of Planned) error {
 			if len(of.Removes) > 0 {
-				return provider.Permanent(xerrors.Errorf("the apply for its owner would replace or remove %s, so it was not done. Keep what "+
+				return provider.Permanent(xerrors.Errorf("its plan would replace or remove %s, so nothing was done. Keep what "+
 					"they are made of the same for every owner, such as by lifecycle { ignore_changes = … }", named(of.Removes)))
 			}
 			encoded, err := module.encode() // the destroy has the same environment

@@ -119,7 +119,7 @@ func (c *cloud) handOver(req provider.CreateRequest, made provider.Instance, own
 		require.NoError(c.t, err)
 		is, err := hands.HandOver(c.t.Context(), handover)
 		if owned == nil {
-			require.ErrorContains(c.t, err, "would replace or remove terraform_data.workspace[0], so it was not done")
+			require.ErrorContains(c.t, err, "its plan would replace or remove terraform_data.workspace[0], so nothing was done")
 			require.True(c.t, provider.IsPermanent(err))
 			is, err = c.Get(c.t.Context(), refTo(req))
 			require.NoError(c.t, err)
