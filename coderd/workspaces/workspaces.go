@@ -28,7 +28,7 @@ var ErrNotClaimed = errors.New("workspace is not claimed")
 // ErrGone: the workspace is already being deleted, or deleted.
 var ErrGone = errors.New("workspace is already going")
 
-// ErrNotQuarantined: only a quarantined workspace can be tried anew, and a claimed one that could not be applied for its owner.
+// ErrNotQuarantined: only a quarantined workspace can be tried again, or a claimed one whose apply for its owner has failed.
 var ErrNotQuarantined = errors.New("workspace is not quarantined, and no apply for its owner has failed")
 
 // ErrNotKept: it is claimed, or being built or reset, or already going: it can't be kept for inspection.

@@ -113,11 +113,7 @@ func (p *Provider) HandOver(ctx context.Context, req provider.HandoverRequest) (
 	if err != nil {
 		return provider.Instance{}, err
 	}
-	encoded, err := p.States.Module(ctx, is.WorkspaceID)
-	if err != nil {
-		return provider.Instance{}, xerrors.Errorf("read the module that made it: %w", err)
-	}
-	module, err := decodeModule(encoded)
+	module, err := p.made(ctx, is.WorkspaceID)
 	if err != nil {
 		return provider.Instance{}, err
 	}

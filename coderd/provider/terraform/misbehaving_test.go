@@ -19,13 +19,13 @@ import (
 // Whatever a plugin does, its run ends, and leaves no process, no directory and no lock. Another workspace is made as ever.
 func TestMisbehaving(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("without root nothing is mounted that can be filled")
-	}
 	c := newCloud(t)
 	c.Mirror = codertest.Misbehaving(t)
-	require.NoError(t, syscall.Mount("tmpfs", c.root, "tmpfs", 0, "size=64m,mode=711"))
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(c.root, syscall.MNT_DETACH)) })
+	root := os.Geteuid() == 0 // who mounts what can be filled
+	if root {
+		require.NoError(t, syscall.Mount("tmpfs", c.root, "tmpfs", 0, "size=64m,mode=711"))
+		t.Cleanup(func() { require.NoError(t, syscall.Unmount(c.root, syscall.MNT_DETACH)) })
+	}
 	for _, of := range []struct {
 		does, says string
 		unsure     bool // it may have made something
@@ -37,6 +37,9 @@ func TestMisbehaving(t *testing.T) {
 		{does: "ask", says: `asked, and answered with "", <nil>`},
 		{does: "nothing"},
 	} {
+		if of.does == "fill" && !root {
+			continue
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if of.does == "hang" {
 			ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)

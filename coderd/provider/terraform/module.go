@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/google/uuid"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/modules"
@@ -62,6 +63,15 @@ func decodeModule(raw []byte) (Module, error) {
 		return Module{}, xerrors.Errorf("decode the files of the module that made it: %w", err)
 	}
 	return m, nil
+}
+
+// made is the module that made a workspace.
+func (p *Provider) made(ctx context.Context, workspaceID uuid.UUID) (Module, error) {
+	encoded, err := p.States.Module(ctx, workspaceID)
+	if err != nil {
+		return Module{}, xerrors.Errorf("read the module that made it: %w", err)
+	}
+	return decodeModule(encoded)
 }
 
 // open reads the files of a module from its archive, where it has one.

@@ -257,11 +257,7 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	if err != nil {
 		return err
 	}
-	encoded, err := p.States.Module(ctx, is.WorkspaceID)
-	if err != nil {
-		return xerrors.Errorf("read the module that made it: %w", err)
-	}
-	module, err := decodeModule(encoded)
+	module, err := p.made(ctx, is.WorkspaceID)
 	if err != nil {
 		return err
 	}
