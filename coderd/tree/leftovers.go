@@ -30,7 +30,8 @@ var swept = struct {
 // hold locks a file that is being written, where its file system can.
 func hold(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// sweep removes what was left in a directory, the first time that this process writes there; again where some was young then.
+// sweep removes what was left in a directory, the first time that this process writes there; again where some was young then. A directory
+// that has the number of one which was removed meanwhile is taken for that one.
 func sweep(root *os.Root, dir string) {
 	info, err := root.Stat(dir)
 	if err != nil {

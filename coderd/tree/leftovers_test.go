@@ -18,6 +18,7 @@ import (
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+	tree.Forget()
 	old := time.Now().Add(-time.Hour)
 	leave := func(name string, age time.Time) string {
 		path := filepath.Join(dir, name)
