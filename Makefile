@@ -65,7 +65,7 @@ test-ci: build postgres haproxy sshd docker debian chromium helm ## Run the long
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
-	PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
+	PREWARM_RECORD=$(CURDIR)/docs/reliability/record.md PREWARM_SIM_SEEDS=$(or $(SEEDS),200) PREWARM_SIM_STEPS=$(or $(STEPS),500) PREWARM_SIM_FIRST=$(FIRST) PREWARM_SIM_FRESH=$(FRESH) \
 		go test -count=1 -v -timeout 0 -run '^TestSeeds$$' ./coderd/simulation
 
 .PHONY: sim-mutants
@@ -99,7 +99,8 @@ chart-e2e: toolchain postgres docker helm ## Install the chart into a real clust
 
 .PHONY: chaos
 chaos: postgres ## Make faults of all kinds on three replicas and their database; MINUTES=10 SEED=n ARGS=-race
-	PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
+	PREWARM_RECORD=$(CURDIR)/docs/reliability/record.md \
+		PREWARM_CHAOS=$(or $(MINUTES),2)m PREWARM_SEED=$(SEED) PREWARM_CHAOS_COMPLETE=1 \
 		go test -count=1 -v -timeout $$(($(or $(MINUTES),2) + 20))m $(ARGS) ./coderd/chaos/storm
 
 .PHONY: image

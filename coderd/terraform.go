@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"cdr.dev/slog"
 	"github.com/coder/quartz"
@@ -32,15 +33,22 @@ type terraforms struct {
 	found        *sync.Map // programs that are in the log already
 }
 
+// leastDriftEvery: more often one look after the other would run all the time.
+const leastDriftEvery = time.Minute
+
 func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.Provider, error) {
 	var c struct {
-		Program             string `json:"program"`
-		Root                string `json:"root"`
-		Mirror              string `json:"mirror"`
-		AllowServerIdentity bool   `json:"allow_server_identity"`
+		Program             string         `json:"program"`
+		Root                string         `json:"root"`
+		Mirror              string         `json:"mirror"`
+		AllowServerIdentity bool           `json:"allow_server_identity"`
+		DriftEvery          specs.Duration `json:"drift_every"`
 	}
 	if err := specs.Config(config, &c); err != nil {
 		return nil, err
+	}
+	if every := time.Duration(c.DriftEvery); every != 0 && every < leastDriftEvery {
+		return nil, xerrors.Errorf("drift_every: %s is too often: each look is a run. It can be from %s on", every, leastDriftEvery)
 	}
 	program, err := findTerraform(c.Program)
 	if err != nil {
@@ -57,7 +65,7 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 	}
 	return &terraform.Provider{
 		Runner: runner, States: storedStates{t.states}, StateURL: t.url + "/api/v1/terraform/state", StateCA: t.ca,
-		Installation: t.installation,
+		Installation: t.installation, LookEvery: time.Duration(c.DriftEvery),
 	}, nil
 }
 
@@ -105,6 +113,11 @@ func (s storedStates) All(ctx context.Context) ([]terraform.Stored, error) {
 func (s storedStates) Module(ctx context.Context, workspaceID uuid.UUID) ([]byte, error) {
 	module, err := s.Service.Module(ctx, workspaceID)
 	return module, asMissing(err)
+}
+
+func (s storedStates) State(ctx context.Context, workspaceID uuid.UUID) ([]byte, error) {
+	state, err := s.Service.State(ctx, workspaceID)
+	return state, asMissing(err)
 }
 
 func (s storedStates) Archive(ctx context.Context, digest string) ([]byte, error) {

@@ -1832,6 +1832,15 @@ type Workspace struct {
 	OsVersion         string
 }
 
+type WorkspaceDrift struct {
+	WorkspaceID uuid.UUID
+	Incarnation int32
+	BegunAt     time.Time
+	LookedAt    *time.Time
+	Resources   []string
+	Error       string
+}
+
 type WorkspaceHistory struct {
 	ID          int64
 	WorkspaceID uuid.UUID

@@ -114,6 +114,8 @@ func shownWorkspace() sdk.Workspace {
 		},
 		{From: "ready", To: "claimed", At: before(5 * time.Minute), Actor: "alice", Incarnation: 2},
 	}
+	w.Resources = []string{"disk.a", "net.a"}
+	w.Drift = &sdk.Drift{LookedAt: ptr(before(3 * time.Hour)), Resources: []string{"disk.a"}}
 	w.Evidence = "installing\n\x1b[31mno space left\n"
 	w.Agent = &sdk.Agent{
 		Status: "claim-ready", HeartbeatAt: ptr(before(4 * time.Second)), ClaimSeenAt: ptr(before(5 * time.Minute)),

@@ -24,6 +24,7 @@ with line and column, and then nothing is changed. Applying the same file again 
 
 At a provider of kind terraform the module of a spec may be a directory, such as "module: ./vm". It is relative to the
 file, or with "-" to the working directory. It is uploaded where the server does not have it, also with --dry-run.
+So is a commit in Git, such as "module: git::https://example.com/modules.git//vm?ref=COMMIT", which git fetches first.
 
 With --dry-run it only says what would change. With --plan it is refused if what that plan depends on has moved since;
 the file may be left out then, and is the plan's.`,

@@ -16,7 +16,7 @@ import (
 )
 
 // withModules uploads the directories that a document names as modules of Terraform, as far as the server does not have them, and names
-// them by their digests instead. They are relative to the file's directory.
+// them by their digests instead. They are relative to the file's directory, or of a repository.
 func (a *app) withModules(ctx context.Context, c *sdk.Client, file, document string) (string, error) {
 	places, err := modulesOf(ctx, c, document)
 	if err != nil {
@@ -30,14 +30,14 @@ func (a *app) withModules(ctx context.Context, c *sdk.Client, file, document str
 	var wrong []error
 	for _, at := range slices.Backward(places) { // so that the places of others on the line stay right
 		path := at.Text
-		if !filepath.IsAbs(path) {
+		if !modules.InGit(path) && !filepath.IsAbs(path) {
 			path = filepath.Join(dir, path)
 		}
 		i := slices.IndexFunc(packed, func(m packedModule) bool { return m.path == path })
 		if i < 0 {
-			archive, err := modules.Pack(path)
+			archive, err := a.pack(ctx, path)
 			if err != nil {
-				wrong = append(wrong, xerrors.Errorf("%s:%d:%d: spec.module: %s: %w", file, at.Line, at.Column, path, err))
+				wrong = append(wrong, xerrors.Errorf("%s:%d:%d: spec.module: %s: %w", file, at.Line, at.Column, withoutSecrets(path), err))
 				continue
 			}
 			i, packed = len(packed), append(packed, packedModule{path, archive, modules.Digest(archive)})
@@ -82,7 +82,7 @@ func modulesOf(ctx context.Context, c *sdk.Client, document string) ([]modules.P
 		}
 	}
 	return slices.DeleteFunc(places, func(p modules.Place) bool {
-		return kinds[p.Provider] != "terraform" || strings.Contains(p.Text, "://")
+		return kinds[p.Provider] != "terraform" || strings.Contains(p.Text, "://") && !modules.InGit(p.Text)
 	}), nil
 }
 

@@ -144,15 +144,18 @@ func TestApply_directory_refused(t *testing.T) {
       module: ./fine
         /sub
 `,
-		"empty/sub/main.tf": "", "large/main.tf": "", "large/image": strings.Repeat("x", 11<<20), "linked/main.tf": "", "fine /sub/main.tf": "",
+		"empty/sub/main.tf": "", "large/main.tf": "", "large/image": "", "linked/main.tf": "", "fine /sub/main.tf": "",
 	})
+	if err := os.Truncate(filepath.Join(dir, "large", "image"), 50<<20); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "linked", "x")); err != nil {
 		t.Fatal(err)
 	}
 	got := newShell(t, s.URL).run("apply", "-f", file)
 	want := strings.ReplaceAll(`prewarm: DIR/pool.yaml:2:44: spec.module: DIR/none: there is no such directory
 DIR/pool.yaml:3:44: spec.module: DIR/empty: there is no *.tf file in the directory itself
-DIR/pool.yaml:7:15: spec.module: DIR/large: the directory has 11.0 MiB; at most 10.0 MiB can be uploaded. The largest files are image (11.0 MiB), main.tf (0.0 KiB)
+DIR/pool.yaml:7:15: spec.module: DIR/large: the directory has 50.0 MiB; at most 10.0 MiB can be uploaded. The largest files are image (50.0 MiB), main.tf (0.0 KiB)
 DIR/pool.yaml:8:44: spec.module: DIR/linked: "x" is a symbolic link, which is not uploaded: put a copy of what it leads to in its place
 DIR/pool.yaml:12:15: spec.module must be on one line, such as module: ./vm
 `, "DIR", dir)

@@ -45,6 +45,7 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	t.addOpen(w.Open)
 	t.addIf("Parameters", pairs(w.Parameters))
 	t.addIf("Made of", strings.Join(w.Resources, ", "))
+	t.addIf("Drift", a.driftCell(w.Drift))
 	t.addIf("Fault", cell{printable.Headline(w.Fault), red})
 	t.add("Created", a.ago(w.CreatedAt))
 	t.addIf("Ready", a.agoOr(w.ReadyAt, ""))
@@ -63,6 +64,19 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 		a.agentDetails(t, *g)
 	}
 	return t.String()
+}
+
+// driftCell says how a workspace differs from what made it, and when somebody looked.
+func (a *app) driftCell(d *sdk.Drift) cell {
+	switch {
+	case d == nil:
+		return cell{}
+	case d.Error != "":
+		return cell{"not known, the last look failed: " + printable.Headline(d.Error), yellow}
+	case len(d.Resources) == 0:
+		return cell{"none, looked at " + a.agoOr(d.LookedAt, ""), ""}
+	}
+	return cell{strings.Join(d.Resources, ", ") + ", looked at " + a.agoOr(d.LookedAt, ""), yellow}
 }
 
 // addAccess appends what it takes to enter a workspace.

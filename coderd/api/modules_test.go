@@ -110,6 +110,7 @@ func TestModules_hostile(t *testing.T) {
 		"a traversal":      {pack(tar.Header{Typeflag: tar.TypeReg, Name: "../x"}), "", http.StatusUnprocessableEntity, "no path within the module"},
 		"an absolute path": {pack(tar.Header{Typeflag: tar.TypeReg, Name: "/etc/x"}), "", http.StatusUnprocessableEntity, "no path within the module"},
 		"too large":        {make([]byte, modules.MostBytes+1), "", http.StatusRequestEntityTooLarge, ""},
+		"of 50 MiB":        {make([]byte, 50<<20), "", http.StatusRequestEntityTooLarge, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -86,6 +86,9 @@ func (s *server) getWorkspace(ctx context.Context, who auth.Identity, in *Worksp
 		return sdk.Workspace{}, err
 	}
 	w.Resources = s.resourcesOf(ctx, who, row)
+	if w.Drift, err = s.driftOf(ctx, who, row); err != nil {
+		return sdk.Workspace{}, err
+	}
 	open, err := s.openOf(ctx, map[uuid.UUID]uuid.UUID{row.ID: row.TemplateVersionID})
 	if err != nil {
 		return sdk.Workspace{}, err
@@ -134,6 +137,21 @@ func (s *server) resourcesOf(ctx context.Context, who auth.Identity, row viewsdb
 		s.Log.Warn(ctx, "list resources of a workspace", slog.F("workspace", row.Name), slog.Error(err))
 	}
 	return resources
+}
+
+// driftOf is nil where nobody looked. It names resources, and is for who may enter, as they are.
+func (s *server) driftOf(ctx context.Context, who auth.Identity, row viewsdb.WorkspaceViewRow) (*sdk.Drift, error) {
+	if !who.May(auth.ActEnterWorkspace, row.OwnerID) || row.State == database.WorkspaceStateDeleted {
+		return nil, nil //nolint:nilnil // There is none to be shown.
+	}
+	d, err := viewsdb.New(s.Store).DriftView(ctx, row.ID)
+	if database.NoRows(err) {
+		return nil, nil //nolint:nilnil // There is none.
+	}
+	if err != nil {
+		return nil, xerrors.Errorf("read drift: %w", err)
+	}
+	return &sdk.Drift{LookedAt: d.LookedAt, Resources: d.Resources, Error: d.Error}, nil
 }
 
 // agentOf is nil where no agent was ever expected.

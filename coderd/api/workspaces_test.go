@@ -261,3 +261,34 @@ func TestExecAndLogs(t *testing.T) {
 	}
 	require.Equal(t, http.StatusForbidden, w.send(req).status)
 }
+
+// Drift is for who may enter the workspace, once a look has found something out or has failed, and of its incarnation only.
+func TestWorkspace_drift(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	row := w.workspace("quickstart", "claimed", "member")
+	drift := func(user string) *sdk.Drift {
+		t.Helper()
+		is, err := w.as(user).Workspace(ctx, row.Name)
+		require.NoError(t, err)
+		return is.Drift
+	}
+	exec := func(sql string) {
+		t.Helper()
+		_, err := w.store.Pool.Exec(ctx, sql, row.ID)
+		require.NoError(t, err)
+	}
+	require.Nil(t, drift("member"))
+	exec("INSERT INTO workspace_drift (workspace_id, incarnation, begun_at) VALUES ($1, 1, now())")
+	require.Nil(t, drift("member"), "the first look is not over")
+	exec("UPDATE workspace_drift SET error = 'no network' WHERE workspace_id = $1")
+	require.Equal(t, &sdk.Drift{Resources: []string{}, Error: "no network"}, drift("member"))
+	exec("UPDATE workspace_drift SET error = '', looked_at = now(), resources = '{disk.a}' WHERE workspace_id = $1")
+	found := drift("member")
+	require.Equal(t, []string{"disk.a"}, found.Resources)
+	require.NotNil(t, found.LookedAt)
+	require.Nil(t, drift("auditor"), "who may read it, and not enter")
+	exec("UPDATE workspace_drift SET incarnation = 7 WHERE workspace_id = $1")
+	require.Nil(t, drift("member"))
+}

@@ -33,6 +33,7 @@ var follows = map[Verdict]struct {
 	Stopped:        {"will be drained and replaced", (*Service).drain},
 	Vanished:       {"will count as deleted", (*Service).vanished},
 	Unreadable:     {"is shown, and left alone", nil},
+	Drifted:        {"is shown, and left alone", nil},
 }
 
 // act does what follows from a finding, if it may be done yet. final is false where another look will do more.

@@ -34,10 +34,14 @@ const (
 	Stopped        Verdict = "stopped"
 	Vanished       Verdict = "vanished"
 	Unreadable     Verdict = "unreadable"
+	Drifted        Verdict = "drifted"
 )
 
-// Amiss says whether it is a discrepancy: kept as a finding, and counted by the breaker.
+// Amiss says whether it is a discrepancy: kept as a finding.
 func (v Verdict) Amiss() bool { return v != OK && v != Making && v != Going && v != Gone }
+
+// alarms says whether the breaker counts it. What was looked for, of one workspace after the other, is no sudden mass.
+func (v Verdict) alarms() bool { return v.Amiss() && v != Drifted }
 
 // kept says whether inventories must agree on it before anything is done: it is kept as a finding.
 func (v Verdict) kept() bool { return v.Amiss() || v == Gone }
@@ -330,6 +334,8 @@ func (s *Sides) present(w *Workspace, r *provider.Instance) Entry {
 		e.Verdict, e.Detail = Failed, or("the provider reports an error: "+r.Fault, "the provider reports an error")
 	case w.State == database.WorkspaceStateReady && r.Status == provider.StatusStopped:
 		e.Verdict, e.Detail = Stopped, "it has stopped at the provider"
+	case len(w.Drift) > 0:
+		e.Verdict, e.Detail = Drifted, "it differs from what made it: "+strings.Join(w.Drift, ", ")
 	}
 	return e
 }

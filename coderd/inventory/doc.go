@@ -23,6 +23,7 @@
 //	failed, stopped  an unclaimed one that the provider says is in error, or has stopped: drained, so that it is replaced (G4)
 //	vanished         one whose deletion fails, though nothing is there: deleted
 //	unreadable       a resource in a state that no provider should report: shown
+//	drifted          a workspace that was changed at the place itself, as the last look for that found: shown
 //
 // The breaker opens at a mass of discrepancies that were not there before, at a listing that fails, and when too many calls
 // fail; then nothing is created or deleted at the provider (the leases of jobs see to it, and passes plan none), while
@@ -31,6 +32,9 @@
 // Between inventories, a provider may report a resource in trouble (provider.Observer). The server looks at that one resource
 // (trouble.go). If it is unclaimed and lost, it is replaced at once. More than a few in a minute are left to inventories, since
 // they may be a mass. What is claimed is shown at a provider that can show it (provider.Marker) after the claim (mark.go).
+//
+// A provider may be able to look whether a workspace still is what made it (provider.Drifter). That takes long, so each is looked
+// at by itself, as often as the provider's configuration says (drift.go), and inventories show what was found.
 //
 // Nothing that does not carry this installation's tag is ever touched, and nothing that belongs to another provider's
 // workspace. No provider is called inside of a transaction (I8).

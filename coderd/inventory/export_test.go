@@ -6,3 +6,7 @@ import "context"
 const JudgeEvery = judgeEvery
 
 func (s *Service) JudgeCalls(ctx context.Context) error { return s.judgeCalls(ctx) }
+
+func (s *Service) LookForDrift(ctx context.Context, name string) error {
+	return s.lookForDrift(ctx, name)
+}

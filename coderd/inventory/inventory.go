@@ -88,9 +88,10 @@ func New(o Options) *Service {
 
 // Run makes inventories as they come due, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
-	var inventories, observations lease.Apart
+	var inventories, observations, drifts lease.Apart
 	defer inventories.Wait()
 	defer observations.Wait()
+	defer drifts.Wait()
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	beside.Go(func() { s.held.Beat(ctx, s.Log, s.extend) })
@@ -116,6 +117,11 @@ func (s *Service) Run(ctx context.Context) {
 		}
 		for _, name := range s.Providers.Names() {
 			observations.Go(name, func() { s.observe(ctx, name) })
+			drifts.Go(name, func() {
+				if err := s.lookForDrift(ctx, name); err != nil && ctx.Err() == nil {
+					s.Log.Warn(ctx, "look for drift", slog.F("provider", name), slog.Error(err))
+				}
+			})
 			inventories.Go(name, func() { // one provider that hangs does not hold up the others
 				if err := s.ifDue(ctx, name); err != nil && ctx.Err() == nil {
 					s.Log.Warn(ctx, "make an inventory", slog.F("provider", name), slog.Error(err))

@@ -267,7 +267,7 @@ func save(ctx context.Context, db database.DBTX, l leased, entries []Entry) (map
 	said, fresh := make(map[key]inventorydb.SaveFindingsRow, len(rows)), 0
 	for _, row := range rows {
 		said[key{row.Subject, row.Verdict}] = row
-		if row.Seen == 1 && Verdict(row.Verdict).Amiss() {
+		if row.Seen == 1 && Verdict(row.Verdict).alarms() {
 			fresh++
 		}
 	}

@@ -9,6 +9,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
+// GitPrefix begins the source of a module in Git, as in Terraform.
+const GitPrefix = "git::"
+
+// InGit says whether the source of a module is one in Git.
+func InGit(source string) bool { return strings.HasPrefix(source, GitPrefix) }
+
 // Place is where a configuration file has a text as the module of a spec.
 type Place struct {
 	Provider     string // of the template

@@ -84,6 +84,7 @@ var _ interface {
 	Marker
 	Handover
 	Composed
+	Drifter
 	Sited
 	AgentHost
 	TokenTaker
@@ -314,6 +315,24 @@ func (g *guarded) Resources(ctx context.Context, ref Ref) ([]string, error) {
 	return do(ctx, g, "resources", "list resources of workspace "+ref.Name, func(ctx context.Context) ([]string, error) {
 		if c, ok := As[Composed](g.inner); ok {
 			return c.Resources(ctx, ref)
+		}
+		return nil, nil
+	})
+}
+
+// DriftEvery is never where the wrapped provider cannot look.
+func (g *guarded) DriftEvery() time.Duration {
+	if d, ok := As[Drifter](g.inner); ok {
+		return d.DriftEvery()
+	}
+	return 0
+}
+
+// Drift is not among the calls that the breaker counts: a look that fails says nothing of creates.
+func (g *guarded) Drift(ctx context.Context, ref Ref) ([]string, error) {
+	return do(ctx, g, "", "look for drift of workspace "+ref.Name, func(ctx context.Context) ([]string, error) {
+		if d, ok := As[Drifter](g.inner); ok {
+			return d.Drift(ctx, ref)
 		}
 		return nil, nil
 	})

@@ -200,6 +200,15 @@ type Composed interface {
 	Resources(ctx context.Context, ref Ref) ([]string, error)
 }
 
+// Drifter is a provider that can look whether a workspace still is what made it.
+type Drifter interface {
+	// DriftEvery is how often each workspace is to be looked at; 0: never.
+	DriftEvery() time.Duration
+	// Drift names what was changed or removed at the place itself, of many only the first. A look takes as long as a create may, and
+	// changes nothing. ErrNotFound where the workspace is not there.
+	Drift(ctx context.Context, ref Ref) ([]string, error)
+}
+
 // Claim is what a Marker shows.
 type Claim struct {
 	ID    uuid.UUID

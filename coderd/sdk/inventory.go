@@ -40,7 +40,7 @@ type LastInventory struct {
 
 // InventoryEntry is a resource, a workspace, or both, with the verdict.
 type InventoryEntry struct {
-	Verdict    string     `json:"verdict" enum:"ok,making,going,adopt,orphan,unknown,missing,gone,claimed-missing,contradiction,failed,stopped,vanished,unreadable"`
+	Verdict    string     `json:"verdict" enum:"ok,making,going,adopt,orphan,unknown,missing,gone,claimed-missing,contradiction,failed,stopped,vanished,unreadable,drifted"`
 	Workspace  string     `json:"workspace,omitempty" doc:"Its name; empty: it has no row"`
 	State      string     `json:"state,omitempty" doc:"Of the workspace"`
 	Resource   string     `json:"resource,omitempty" doc:"Its name; empty: the provider has nothing"`

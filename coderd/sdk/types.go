@@ -63,6 +63,13 @@ type Preset struct {
 	PassedAt *time.Time `json:"passed_at,omitempty" doc:"When the decision last changed"`
 }
 
+// Drift is what the last look at a workspace found at the place itself.
+type Drift struct {
+	LookedAt  *time.Time `json:"looked_at,omitempty" doc:"When the last look ended that found out"`
+	Resources []string   `json:"resources" doc:"Those that were changed or removed, of many only the first" example:"docker_container.workspace"`
+	Error     string     `json:"error,omitempty" doc:"Why the last look found nothing out"`
+}
+
 // Workspace is one instance at a provider, whoever owns it.
 type Workspace struct {
 	ID           uuid.UUID         `json:"id"`
@@ -85,6 +92,7 @@ type Workspace struct {
 	Open
 	Parameters map[string]string `json:"parameters"`
 	Resources  []string          `json:"resources,omitempty" doc:"What it is made of, where its provider says so: of many only the first. Only when one workspace is asked for, by who may enter it" example:"docker_container.workspace"`
+	Drift      *Drift            `json:"drift,omitempty" doc:"What looks at it found that differs from what made it, where its provider looks. Only when one workspace is asked for, by who may enter it"`
 	Fault      string            `json:"fault,omitempty"`
 	Starting   bool              `json:"starting,omitempty" doc:"Claimed out of standby, and cannot be used yet"`
 	CreatedAt  time.Time         `json:"created_at"`

@@ -182,6 +182,13 @@ func (w *world) happenOf(possible []happening, purpose string) bool {
 	return false
 }
 
+// accidents are those of the happenings that nobody does on purpose.
+var accidents = []string{
+	"silent agent", "unhealthy agent", "agent stutters", "agent dies", "deletes fail", "provider is spoiled", "crash", "freeze",
+	"listener reconnects", "clock jumps", "client goes away", "resource vanishes", "resource stops", "resource breaks",
+	"resource is not listed", "stray resource appears",
+}
+
 func allHappenings() []happening {
 	return slices.Concat(happenings, jobsHappen, behindHappen, termsHappen)
 }

@@ -5,6 +5,7 @@ package simulation
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/chaos/recordtest"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // TestSeeds runs 200 seeds of 500 steps, and those that once fell; PREWARM_SIM_SEEDS and PREWARM_SIM_STEPS say otherwise.
@@ -25,8 +28,17 @@ import (
 // violation, and does not shorten its trace.
 func TestSeeds(t *testing.T) {
 	steps := number("PREWARM_SIM_STEPS", 500)
+	seeds := chosenSeeds(t)
+	kept := recordtest.Run{
+		Command: fmt.Sprintf("make sim FIRST=%s SEEDS=%d STEPS=%d", os.Getenv("PREWARM_SIM_FIRST"), number("PREWARM_SIM_SEEDS", 200), steps),
+		Length:  fmt.Sprintf("%d seeds of %d steps", len(seeds), steps),
+	}
+	if fresh := number("PREWARM_SIM_FRESH", 0); fresh > 0 && os.Getenv("PREWARM_SIM_FIRST") == "" {
+		kept.Length += fmt.Sprintf(", fresh from %d on", seeds[len(seeds)-fresh])
+	}
+	recordtest.Keep(t, &kept)
 	plans := make([]plan, 0)
-	for _, seed := range chosenSeeds(t) {
+	for _, seed := range seeds {
 		plans = append(plans, plan{Seed: seed, Steps: steps})
 	}
 	workers := 4 * runtime.NumCPU() // a seed waits for its commits more than it computes
@@ -42,6 +54,7 @@ func TestSeeds(t *testing.T) {
 		if o.Failure == nil {
 			continue
 		}
+		kept.Violations++
 		t.Errorf("seed %d, step %d: %s: %s", o.Seed, o.Failure.Step, o.Failure.Invariant, o.Failure.Text)
 		t.Logf("run it again: make sim SEEDS=1 FIRST=%d STEPS=%d; and keep it in testdata/seeds.txt", o.Seed, steps)
 		if !shrunk && os.Getenv("PREWARM_SIM_STOP") == "" { // one is enough to begin with
@@ -51,6 +64,7 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	t.Logf("%d seeds, %d calls and happenings", len(all), total)
+	kept.Faults, kept.Claims = count(covered)
 	coverage(t, covered, len(all))
 }
 
@@ -135,6 +149,19 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 			t.Errorf("never happened: %s", what)
 		}
 	}
+}
+
+// count is how many faults and answered claims were covered.
+func count(covered map[string]int) (faults, claims int) {
+	for _, name := range slices.Concat(slices.Collect(maps.Values(fateNames)), accidents) {
+		faults += covered[name]
+	}
+	for _, outcome := range []database.ClaimOutcome{
+		database.ClaimOutcomeHit, database.ClaimOutcomeWaited, database.ClaimOutcomeMiss, database.ClaimOutcomeCold, "error",
+	} {
+		claims += covered["claim "+string(outcome)]
+	}
+	return faults, claims
 }
 
 // situations are what seeds have to come to, beside what is done to them.

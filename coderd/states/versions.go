@@ -46,6 +46,12 @@ func (s *Service) Read(ctx context.Context, run Run) (state []byte, sum [md5.Siz
 	return state, [md5.Size]byte(row.Md5), nil
 }
 
+// State is the newest of a workspace. The errors are those of Read.
+func (s *Service) State(ctx context.Context, workspaceID uuid.UUID) ([]byte, error) {
+	state, _, err := s.Read(ctx, Run{WorkspaceID: workspaceID})
+	return state, err
+}
+
 // writeTimeout bounds what the database does for a write. Reading and sealing a large state take as long as they take.
 const writeTimeout = 30 * time.Second
 

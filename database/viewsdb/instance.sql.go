@@ -52,6 +52,26 @@ func (q *Queries) AgentView(ctx context.Context, workspaceID uuid.UUID) (AgentVi
 	return i, err
 }
 
+const driftView = `-- name: DriftView :one
+SELECT d.looked_at, d.resources, d.error FROM workspace_drift d
+JOIN workspaces w ON w.id = d.workspace_id AND w.incarnation = d.incarnation
+WHERE d.workspace_id = $1 AND (d.looked_at IS NOT NULL OR d.error <> '')
+`
+
+type DriftViewRow struct {
+	LookedAt  *time.Time
+	Resources []string
+	Error     string
+}
+
+// What the last looks at a workspace came to, of its incarnation. No row: none has ended.
+func (q *Queries) DriftView(ctx context.Context, workspaceID uuid.UUID) (DriftViewRow, error) {
+	row := q.db.QueryRow(ctx, driftView, workspaceID)
+	var i DriftViewRow
+	err := row.Scan(&i.LookedAt, &i.Resources, &i.Error)
+	return i, err
+}
+
 const handoverView = `-- name: HandoverView :one
 SELECT j.state::text AS state FROM jobs j
 JOIN workspaces w ON w.id = j.workspace_id AND w.incarnation = j.incarnation AND w.state = 'claimed'

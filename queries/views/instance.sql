@@ -32,6 +32,12 @@ WHERE j.workspace_id = @workspace_id AND j.kind = 'handover'
 ORDER BY j.created_at DESC
 LIMIT 1;
 
+-- name: DriftView :one
+-- What the last looks at a workspace came to, of its incarnation. No row: none has ended.
+SELECT d.looked_at, d.resources, d.error FROM workspace_drift d
+JOIN workspaces w ON w.id = d.workspace_id AND w.incarnation = d.incarnation
+WHERE d.workspace_id = @workspace_id AND (d.looked_at IS NOT NULL OR d.error <> '');
+
 -- name: AgentView :one
 -- For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see
 -- once the workspace has reported.

@@ -21,7 +21,7 @@ var owners = map[string][]string{
 	"entities":  {"forge_credentials", "forge_entities"},
 	"inbox":     {"forge_deliveries", "forge_jobs"},
 	"instance":  {"agents", "signing_keys"},
-	"inventory": {"inventories", "inventory_findings", "provider_calls", "provider_machines", "times_at_work"},
+	"inventory": {"inventories", "inventory_findings", "provider_calls", "provider_machines", "times_at_work", "workspace_drift"},
 	"reconcile": {"create_rates", "headroom", "intents", "preset_status", "reconcile_fence", "standby_moves", "template_passes"},
 	"replicas":  {"replicas"},
 	"runners":   {"forge_runners", "forge_status"},

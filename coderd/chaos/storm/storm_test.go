@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/chaos/judge"
+	"github.com/prewarm-dev/prewarm/coderd/chaos/recordtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
@@ -54,6 +55,8 @@ type world struct {
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	n, length := seed(t), length(t)
+	kept := recordtest.Run{Command: fmt.Sprintf("make chaos MINUTES=%g SEED=%d", length.Minutes(), n)}
+	recordtest.Keep(t, &kept)
 	dice := rand.New(rand.NewPCG(n, 0))
 	w := newWorld(t, dice, length)
 	var without []string
@@ -92,6 +95,10 @@ func TestStorm(t *testing.T) {
 	evidence := w.evidence(store, visitors, <-journal)
 	verdict := judge.Judge(evidence)
 	w.report(length, visitors, verdict, evidence, converged)
+	kept.Length, kept.Claims, kept.Violations = fmt.Sprintf("%g min", length.Minutes()), len(evidence.Claims), len(verdict.Violations)
+	for _, n := range w.done {
+		kept.Faults += n
+	}
 	for _, wrong := range verdict.Violations {
 		t.Errorf("%s\n%s", wrong, w.story(store, wrong, evidence.Events))
 	}

@@ -47,45 +47,72 @@ func (a *addresses) list() []string {
 	return append(slices.Clip(a.all), fmt.Sprintf("%d more", a.more))
 }
 
-// planned reads a plan, as `show -json` has it. It passes over all values: they may be secret, and a plan has several copies of the
-// whole state.
-func planned(from io.Reader) (p Planned, err error) {
+// planned reads a plan, as `show -json` has it.
+func planned(from io.Reader) (Planned, error) {
 	var creates, removes addresses
+	err := changes(from, "resource_changes", func(address string, actions []string) {
+		replaced := slices.Contains(actions, "delete")
+		if replaced {
+			removes.add(address)
+		}
+		if slices.Contains(actions, "create") {
+			if replaced {
+				address += replacing
+			}
+			creates.add(address)
+		}
+	})
+	return Planned{Creates: creates.list(), Removes: removes.list()}, err
+}
+
+// drifted reads of a plan what was changed or removed behind Terraform's back.
+func drifted(from io.Reader) ([]string, error) {
+	var found addresses
+	err := changes(from, "resource_drift", func(address string, actions []string) {
+		if slices.Contains(actions, "update") || slices.Contains(actions, "delete") {
+			found.add(address)
+		}
+	})
+	return found.list(), err
+}
+
+// changes reads one list of a plan. It passes over all values: they may be secret, and a plan has several copies of the whole state.
+func changes(from io.Reader, of string, tell func(address string, actions []string)) error {
 	d := json.NewDecoder(from)
 	if err := begins(d, '{'); err != nil {
-		return p, err
+		return err
 	}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return p, xerrors.Errorf("read plan: %w", err)
+			return xerrors.Errorf("read plan: %w", err)
 		}
-		if key != "resource_changes" {
+		if key != of {
 			if err := skip(d); err != nil {
-				return p, err
+				return err
 			}
 			continue
 		}
 		if err := begins(d, '['); err != nil {
-			return p, err
+			return err
 		}
 		for d.More() {
-			if err := change(d, &creates, &removes); err != nil {
-				return p, err
+			if err := change(d, tell); err != nil {
+				return err
 			}
 		}
 		if _, err := d.Token(); err != nil { // its end
-			return p, xerrors.Errorf("read plan: %w", err)
+			return xerrors.Errorf("read plan: %w", err)
 		}
 	}
 	if _, err := d.Token(); err != nil { // else it was cut off
-		return p, xerrors.Errorf("read plan: %w", err)
+		return xerrors.Errorf("read plan: %w", err)
 	}
-	return Planned{Creates: creates.list(), Removes: removes.list()}, nil
+	return nil
 }
 
-// change reads one, and adds its resource where that is created or removed.
-func change(d *json.Decoder, created, removed *addresses) error {
+// change reads one, and tells of it where it is of something that is made.
+func change(d *json.Decoder, tell func(address string, actions []string)) error {
 	var is struct {
 		Address string `json:"address"`
 		Mode    string `json:"mode"`
@@ -97,18 +124,8 @@ func change(d *json.Decoder, created, removed *addresses) error {
 	if err := d.Decode(&is); err != nil {
 		return xerrors.Errorf("read plan: %w", err)
 	}
-	if is.Mode != "managed" || strings.HasSuffix(is.Of, "/coder/coder") {
-		return nil
-	}
-	removes := slices.Contains(is.Change.Actions, "delete")
-	if removes {
-		removed.add(is.Address)
-	}
-	if slices.Contains(is.Change.Actions, "create") {
-		if removes {
-			is.Address += replacing
-		}
-		created.add(is.Address)
+	if is.Mode == "managed" && !strings.HasSuffix(is.Of, "/coder/coder") {
+		tell(is.Address, is.Change.Actions)
 	}
 	return nil
 }

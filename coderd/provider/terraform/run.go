@@ -86,21 +86,38 @@ func (r *Run) Init(ctx context.Context, output io.Writer, secrets ...string) err
 
 // Plan plans what Apply does, from what the state has, and returns what has to be known of it before.
 func (r *Run) Plan(ctx context.Context, output io.Writer, secrets ...string) (p Planned, err error) {
-	_, err = r.do(ctx, nil, output, secrets, "plan", "-input=false", "-no-color", "-lock-timeout="+lockTimeout, "-out="+r.planFile())
-	if err != nil {
-		return p, err
+	err = r.plan(ctx, output, secrets, func(from io.Reader) (err error) {
+		p, err = planned(from)
+		return err
+	}, "-lock-timeout="+lockTimeout)
+	return p, err
+}
+
+// Drift are the addresses of resources that are not as the state has them. It locks nothing and stores nothing.
+func (r *Run) Drift(ctx context.Context, output io.Writer) (found []string, err error) {
+	err = r.plan(ctx, output, nil, func(from io.Reader) (err error) {
+		found, err = drifted(from)
+		return err
+	}, "-refresh-only", "-lock=false")
+	return found, err
+}
+
+// plan plans into a file, and reads what is in it.
+func (r *Run) plan(ctx context.Context, output io.Writer, secrets []string, read func(io.Reader) error, args ...string) error {
+	args = append([]string{"plan", "-input=false", "-no-color", "-out=" + r.planFile()}, args...)
+	if _, err := r.do(ctx, nil, output, secrets, args...); err != nil {
+		return err
 	}
 	reader, shown := io.Pipe()
-	read := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
-		var err error
-		p, err = planned(reader)
+		err := read(reader)
 		_, _ = io.Copy(io.Discard, reader) // after an error, so that the command ends
-		read <- err
+		done <- err
 	}()
-	_, err = r.do(ctx, shown, output, secrets, "show", "-json", "-no-color", r.planFile())
+	_, err := r.do(ctx, shown, output, secrets, "show", "-json", "-no-color", r.planFile())
 	_ = shown.Close()
-	return p, cmp.Or(err, <-read)
+	return cmp.Or(err, <-done)
 }
 
 // Apply makes what was planned. The error may be a *CutOffError.
@@ -204,6 +221,9 @@ func (r *Run) environment() []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.env)) {
 		env = append(env, name+"="+r.env[name])
+	}
+	if b.URL == "" {
+		return env
 	}
 	return append(env,
 		"TF_HTTP_ADDRESS="+b.URL, "TF_HTTP_USERNAME="+b.WorkspaceID, "TF_HTTP_PASSWORD="+b.Token,

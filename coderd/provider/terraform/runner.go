@@ -88,8 +88,10 @@ func newUID() int {
 	return firstUID + rand.IntN(lastUID-firstUID+1)
 }
 
-// Backend is where a run keeps its state: Terraform's backend `http` at a server of ours.
+// Backend is where a run keeps its state: Terraform's backend `http` at a server of ours. Without a URL the run has a copy of a state,
+// and what it makes of that is lost with it.
 type Backend struct {
+	Copy        []byte
 	URL         string // of the state
 	CA          string // PEM: what to trust the server by; empty: the usual
 	WorkspaceID string
@@ -113,8 +115,14 @@ type Module struct {
 	Workspace workspace
 }
 
-// backendContent overrides whatever backend the module has.
-const backendContent = "terraform {\n  backend \"http\" {}\n}\n"
+// override is a file that overrides whatever backend the module has.
+func (b Backend) override() string {
+	kind := "http"
+	if b.URL == "" {
+		kind = "local"
+	}
+	return "terraform {\n  backend \"" + kind + "\" {}\n}\n"
+}
 
 // Open makes the directory of a run, which Close must remove. A module whose files do not fit into it is a permanent error.
 func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
@@ -139,7 +147,7 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 			return nil, xerrors.Errorf("write settings of run: %w", err)
 		}
 	}
-	if err := write(run.module(), m); err != nil {
+	if err := write(run.module(), m, b); err != nil {
 		return nil, err
 	}
 	if run.uid == 0 {
@@ -170,7 +178,10 @@ func give(dir string, uid int) error {
 	return nil
 }
 
-func write(dir string, m Module) error {
+// stateFile is where Terraform's backend `local` has its state.
+const stateFile = "terraform.tfstate"
+
+func write(dir string, m Module, b Backend) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return xerrors.Errorf("open directory of module: %w", err)
@@ -200,9 +211,13 @@ func write(dir string, m Module) error {
 	if err != nil {
 		return xerrors.Errorf("encode output: %w", err)
 	}
-	for name, content := range map[string][]byte{
-		modules.BackendFile: []byte(backendContent), modules.VariablesFile: variables, modules.WorkspaceFile: output,
-	} {
+	ours := map[string][]byte{
+		modules.BackendFile: []byte(b.override()), modules.VariablesFile: variables, modules.WorkspaceFile: output,
+	}
+	if b.URL == "" {
+		ours[stateFile] = b.Copy
+	}
+	for name, content := range ours {
 		if err := root.WriteFile(name, content, 0o600); err != nil {
 			return xerrors.Errorf("write %s: %w", name, err)
 		}

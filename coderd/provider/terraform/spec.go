@@ -75,7 +75,13 @@ func (p *reader) module(at string, raw json.RawMessage) (files map[string]string
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte(`"`)) {
 		return p.files(at, raw), ""
 	}
-	if archive = p.Text(at, raw); !modules.IsDigest(archive) {
+	switch archive = p.Text(at, raw); {
+	case modules.IsDigest(archive):
+	case modules.InGit(archive):
+		p.Add(at, "%q is in Git: apply the file with the command line (prewarm apply), which fetches and uploads it", archive)
+	case strings.Contains(archive, "://"):
+		p.Add(at, "%q is a URL: name a directory, or a commit in Git, such as git::https://example.com/modules.git//vm?ref=COMMIT", archive)
+	default:
 		p.Add(at, "%q is a directory where the file is: apply the file with the command line (prewarm apply), which uploads it", archive)
 	}
 	return nil, archive

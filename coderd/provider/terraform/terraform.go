@@ -38,6 +38,8 @@ type States interface {
 	// Archive is one that people have uploaded, by its digest.
 	Archive(ctx context.Context, digest string) ([]byte, error)
 	Module(ctx context.Context, workspaceID uuid.UUID) ([]byte, error)
+	// State is the newest.
+	State(ctx context.Context, workspaceID uuid.UUID) ([]byte, error)
 	// Applying stores, for the run of a token, the addresses that an apply is about to create. Each is unsure until a state names it.
 	Applying(ctx context.Context, workspaceID uuid.UUID, token string, addresses []string) error
 	// Applied says that the apply came to its end, so that of these addresses only those are unsure that were so before.
@@ -54,9 +56,10 @@ type States interface {
 type Provider struct {
 	Runner       *Runner
 	States       States
-	StateURL     string    // where runs reach their state
-	StateCA      string    // PEM: what to trust that by; empty: the usual
-	Installation uuid.UUID // whose states these are
+	StateURL     string        // where runs reach their state
+	StateCA      string        // PEM: what to trust that by; empty: the usual
+	Installation uuid.UUID     // whose states these are
+	LookEvery    time.Duration // how often each workspace is looked at for drift; 0: never
 
 	turns provider.Turns // of workspaces
 }
@@ -68,6 +71,7 @@ var _ interface {
 	provider.AgentHost
 	provider.Handover
 	provider.Composed
+	provider.Drifter
 	provider.Logger
 } = (*Provider)(nil)
 

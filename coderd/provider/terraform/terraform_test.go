@@ -48,6 +48,10 @@ func (s stored) Module(ctx context.Context, id uuid.UUID) ([]byte, error) {
 	return found(s.Service.Module(ctx, id))
 }
 
+func (s stored) State(ctx context.Context, id uuid.UUID) ([]byte, error) {
+	return found(s.Service.State(ctx, id))
+}
+
 // A module that needs no cloud and no plugin.
 const data = `
 variable "size" { type = string }

@@ -335,6 +335,15 @@ export interface CreatedToken {
   user: string;
 }
 
+export interface Drift {
+  /** Why the last look found nothing out */
+  error?: string;
+  /** When the last look ended that found out */
+  looked_at?: string;
+  /** Those that were changed or removed, of many only the first */
+  resources: string[];
+}
+
 export interface ErrorDetail {
   /** Where the error occurred, e.g. 'body.items[3].tags' or 'path.thing-id' */
   location?: string;
@@ -710,7 +719,7 @@ export interface InventoryEntry {
   state?: string;
   /** Of the resource */
   status?: string;
-  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable";
+  verdict: "ok" | "making" | "going" | "adopt" | "orphan" | "unknown" | "missing" | "gone" | "claimed-missing" | "contradiction" | "failed" | "stopped" | "vanished" | "unreadable" | "drifted";
   /** Its name; empty: it has no row */
   workspace?: string;
 }
@@ -1774,6 +1783,8 @@ export interface Workspace {
   claimed_at?: string;
   created_at: string;
   deleted_at?: string;
+  /** What looks at it found that differs from what made it, where its provider looks. Only when one workspace is asked for, by who may enter it */
+  drift?: Drift;
   /** Roles that may enter it besides the user of the claim */
   enter?: string[];
   environment: Record<string, string>;

@@ -1,5 +1,5 @@
-// Package codertest builds plugins of Terraform for tests: the provider `coder` of Coder templates from its Go module, unchanged, and one
-// that misbehaves.
+// Package codertest builds plugins of Terraform for tests, unchanged, from their Go modules: the provider `coder` of Coder templates, and
+// those that many modules use. One that misbehaves is ours.
 package codertest
 
 import (
@@ -15,38 +15,50 @@ import (
 )
 
 // plugin is a command, and what a module names it by.
-type plugin struct{ command, namespace, name string }
+type plugin struct{ folder, command, namespace, name string }
 
-// folder has the go.mod in which the versions stand.
-const folder = "scripts/coder"
+// Folders with a go.mod in which versions stand. What the older plugins need does not go with what the newer one does.
+const newer, older = "scripts/coder", "scripts/plugins"
 
 // Mirror is a directory with the provider `coder`, as a mirror of Terraform and of OpenTofu. Every user can read it.
 func Mirror(t testing.TB) string {
 	t.Helper()
-	return mirror(t, plugin{"github.com/coder/terraform-provider-coder/v2", "coder", "coder"})
+	return mirror(t, plugin{newer, "github.com/coder/terraform-provider-coder/v2", "coder", "coder"})
 }
 
 // Misbehaving is one with prewarm/misbehaving.
 func Misbehaving(t testing.TB) string {
 	t.Helper()
-	return mirror(t, plugin{"github.com/prewarm-dev/prewarm/scripts/coder/misbehaving", "prewarm", "misbehaving"})
+	return mirror(t, plugin{newer, "github.com/prewarm-dev/prewarm/scripts/coder/misbehaving", "prewarm", "misbehaving"})
 }
 
-func mirror(t testing.TB, p plugin) string {
+// Usual is one with http, local, null and random of HashiCorp, in the last versions that are Go modules.
+func Usual(t testing.TB) string {
+	t.Helper()
+	var all []plugin
+	for _, name := range []string{"http", "local", "null", "random"} {
+		all = append(all, plugin{older, "github.com/terraform-providers/terraform-provider-" + name, "hashicorp", name})
+	}
+	return mirror(t, all...)
+}
+
+func mirror(t testing.TB, plugins ...plugin) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prewarm-mirror-")
 	if err != nil {
 		t.Fatalf("make mirror: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := build(dir, p); err != nil {
-		t.Fatal(err)
+	for _, p := range plugins {
+		if err := build(dir, p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
 
 func build(dir string, p plugin) error {
-	from, err := source()
+	from, err := source(p.folder)
 	if err != nil {
 		return err
 	}
@@ -54,7 +66,7 @@ func build(dir string, p plugin) error {
 	if err != nil {
 		return err
 	}
-	version := cmp.Or(strings.TrimPrefix(strings.TrimSpace(out), "v"), "1.0.0")
+	version := cmp.Or(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(out), "v"), "+incompatible"), "1.0.0")
 	name := filepath.Join(p.namespace, p.name, version, runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-"+p.name+"_v"+version)
 	first := filepath.Join(dir, "registry.terraform.io", name)
 	if _, err := command(from, "build", "-trimpath", "-ldflags", "-s -w", "-o", first, p.command); err != nil {
@@ -75,8 +87,8 @@ func build(dir string, p plugin) error {
 	})
 }
 
-// source is the folder of the module that has the version.
-func source() (string, error) {
+// source is a folder of this repository.
+func source(folder string) (string, error) {
 	out, err := command("", "list", "-m", "-f", "{{.Dir}}")
 	return filepath.Join(strings.TrimSpace(out), folder), err
 }

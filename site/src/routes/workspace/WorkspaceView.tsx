@@ -42,7 +42,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs, runner, inside
           {ports}
           {runner}
           <Facts workspace={w} />
-          {!!w.resources?.length && <Resources addresses={w.resources} />}
+          {!!w.resources?.length && <Resources addresses={w.resources} drift={w.drift} />}
           {w.agent && <Agent agent={w.agent} />}
         </div>
       </div>
@@ -189,16 +189,24 @@ function Facts({ workspace: w }: { workspace: Workspace }) {
 }
 
 /** Resources are what the provider made the workspace of. */
-function Resources({ addresses }: { addresses: readonly string[] }) {
+function Resources({ addresses, drift }: { addresses: readonly string[]; drift: Workspace["drift"] }) {
+  const changed = drift?.resources ?? [];
   return (
     <Section title="Made of">
       <ul className="flex flex-col gap-1 text-sm">
-        {addresses.map((address) => (
-          <li key={address}>
+        {[...new Set([...changed, ...addresses])].map((address) => (
+          <li key={address} className="flex flex-wrap items-baseline gap-x-2">
             <code className="font-mono text-xs break-all">{address}</code>
+            {changed.includes(address) && <Badge icon="alert" colour="text-draining" text="drifted" />}
           </li>
         ))}
       </ul>
+      {drift?.looked_at && (
+        <p className="mt-2 text-sm text-ink-2">
+          {changed.length > 0 ? "Changed or removed behind its back" : "No drift"}, looked at <RelativeTime at={drift.looked_at} />.
+        </p>
+      )}
+      {drift?.error && <p className="mt-2 text-sm break-words text-ink-2">The last look for drift failed: {drift.error}</p>}
     </Section>
   );
 }

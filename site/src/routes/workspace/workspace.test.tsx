@@ -69,6 +69,16 @@ test("the system and the resources that a workspace has are shown, where its pro
   render(<WorkspaceView workspace={{ ...w, os_name: "ubuntu", os_version: "24.04" }} />);
   expect(screen.getByText("ubuntu 24.04")).toBeTruthy();
   cleanup();
+  const drift = { looked_at: at, resources: ["disk.b"] };
+  render(<WorkspaceView workspace={{ ...w, resources: ["disk.a"], drift }} />);
+  expect(screen.getByText("disk.b").parentElement?.textContent).toBe("disk.bdrifted");
+  expect(screen.getByText("disk.a").parentElement?.textContent).toBe("disk.a");
+  expect(screen.getByText(/^Changed or removed behind its back, looked at/)).toBeTruthy();
+  cleanup();
+  render(<WorkspaceView workspace={{ ...w, resources: ["disk.a"], drift: { looked_at: at, resources: [], error: "no network" } }} />);
+  expect(screen.getByText(/^No drift, looked at/)).toBeTruthy();
+  expect(screen.getByText("The last look for drift failed: no network")).toBeTruthy();
+  cleanup();
   render(<WorkspaceView workspace={w} />);
   expect(screen.queryByText("System")).toBeNull();
   expect(screen.queryByText("Made of")).toBeNull();
