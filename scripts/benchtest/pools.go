@@ -14,8 +14,8 @@ import (
 const bareBatch, bareClients = 16, 2
 
 // pools says what it costs to claim from 1,000 pools in turn and not from one, and what of it is PostgreSQL's own: a bare
-// statement that reads the same entries of the index and writes the same rows, and knows neither keys, leases nor quotas, is
-// run on both as well. The four take turns.
+// statement that reads the same rows and entries of indexes and writes the same rows, and knows neither keys, leases nor quotas,
+// is run on both as well. The four take turns.
 func pools(ctx context.Context, b *bench) {
 	const clients = 32
 	one := &setting{image: b.stocked(ctx, 1, 0), samples: map[side][]sample{}}
@@ -45,19 +45,23 @@ func pools(ctx context.Context, b *bench) {
 	}
 }
 
-// bareClaim takes the oldest ready workspaces of each pool from a time on, and writes what a claim writes.
+// bareClaim takes the oldest ready workspaces of each pool from a time on, if it may be claimed from, and writes what a claim writes.
 const bareClaim = `WITH picked AS MATERIALIZED (
   SELECT ready.id, ready.ready_at, row_number() OVER () AS place
-  FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::timestamptz[]) AS p (preset, key, wanted, floor)
+  FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS p (preset, wanted, floor)
+  CROSS JOIN LATERAL (
+    SELECT preset.pool_key AS key FROM presets preset JOIN templates t ON t.id = preset.template_id
+    WHERE preset.id = p.preset AND preset.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL LIMIT 1
+  ) open
   CROSS JOIN LATERAL (
     SELECT w.id, w.ready_at FROM workspaces w
-    WHERE w.state = 'ready' AND w.preset_id = p.preset AND w.pool_key = p.key AND w.ready_at >= p.floor
+    WHERE w.state = 'ready' AND w.preset_id = p.preset AND w.pool_key = open.key AND w.ready_at >= p.floor
     ORDER BY w.ready_at, w.id LIMIT p.wanted FOR NO KEY UPDATE SKIP LOCKED
   ) ready
 ), moved AS (
   UPDATE workspaces w
-  SET state = 'claimed', state_at = now(), claimed_at = now(), owner_id = $5, claim_id = c.id
-  FROM picked JOIN unnest($6::uuid[]) WITH ORDINALITY AS c (id, place) ON c.place = picked.place
+  SET state = 'claimed', state_at = now(), claimed_at = now(), owner_id = $4, claim_id = c.id
+  FROM picked JOIN unnest($5::uuid[]) WITH ORDINALITY AS c (id, place) ON c.place = picked.place
   WHERE w.id = picked.id
   RETURNING w.*
 ), claim AS (
@@ -104,7 +108,7 @@ type bareClaims struct {
 }
 
 func (c *bareClaims) batch(ctx context.Context) {
-	var presets, keys []uuid.UUID
+	var presets []uuid.UUID
 	var wanted []int64
 	var floors []time.Time
 	claims, of := make([]uuid.UUID, bareBatch), map[uuid.UUID]int{}
@@ -119,11 +123,10 @@ func (c *bareClaims) batch(ctx context.Context) {
 			continue
 		}
 		of[p.preset] = at
-		presets, keys = append(presets, p.preset), append(keys, p.key)
-		wanted, floors = append(wanted, 1), append(floors, c.floors[at])
+		presets, wanted, floors = append(presets, p.preset), append(wanted, 1), append(floors, c.floors[at])
 	}
 	c.mu.Unlock()
-	rows := get(c.store.Pool.Query(ctx, bareClaim, presets, keys, wanted, floors, c.owner, claims))
+	rows := get(c.store.Pool.Query(ctx, bareClaim, presets, wanted, floors, c.owner, claims))
 	defer rows.Close()
 	n := 0
 	last := map[int]time.Time{}
