@@ -173,3 +173,18 @@ func TestHints_ofNobody(t *testing.T) {
 		h.Missed(channel)
 	}
 }
+
+// What is added while nobody takes is taken once, and the bell has rung.
+func TestTodo(t *testing.T) {
+	t.Parallel()
+	a, b := uuid.New(), uuid.New()
+	todo := hints.NewTodo()
+	require.Empty(t, todo.Take())
+	todo.Add(a)
+	todo.Add(a, b)
+	<-todo.Wake
+	require.ElementsMatch(t, []uuid.UUID{a, b}, todo.Take())
+	require.Empty(t, todo.Take())
+	todo.Add(b)
+	require.Len(t, todo.Wake, 1)
+}

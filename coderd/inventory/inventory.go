@@ -66,8 +66,8 @@ type Service struct {
 	held      *lease.Held[place] // inventories
 	wake      hints.Bell         // an inventory is wanted now
 	allowance allowance
-	observed  sync.Map // why the observation of a provider ended last, by its name
-	marks     marks
+	observed  sync.Map    // why the observation of a provider ended last, by its name
+	marks     *hints.Todo // claimed workspaces that their provider is to show as such
 }
 
 // place is what one inventory is of: a provider, and its site where it has sites.
@@ -82,7 +82,7 @@ func New(o Options) *Service {
 	o.Grace, o.Every, o.Soon = cmp.Or(o.Grace, defaultGrace), cmp.Or(o.Every, every), cmp.Or(o.Soon, soon)
 	return &Service{
 		Options: o, metrics: newMetrics(o.Registerer), held: lease.NewHeld[place](o.Clock, leaseFor), wake: hints.NewBell(),
-		marks: marks{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
+		marks: hints.NewTodo(),
 	}
 }
 
@@ -104,7 +104,7 @@ func (s *Service) Run(ctx context.Context) {
 	beside.Go(func() {
 		lease.Loop{
 			Clock: s.Clock, Log: s.Log, What: "mark claimed workspaces", Tags: []string{"inventory", "mark"}, Every: s.Every,
-			Wake: s.marks.wake, Later: true,
+			Wake: s.marks.Wake, Later: true,
 		}.Run(ctx, s.markAll)
 	})
 	lease.Loop{

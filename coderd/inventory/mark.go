@@ -3,16 +3,13 @@ package inventory
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
-	"sync"
 
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
-	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -21,30 +18,12 @@ import (
 // marksAtOnce bounds the marks that a replica writes at the same time.
 const marksAtOnce = 8
 
-// marks are claimed workspaces that their provider is to show as such. They are not stored: what a replica that stops leaves
-// undone, and what fails, the next inventory finds.
-type marks struct {
-	wake hints.Bell
-	mu   sync.Mutex
-	todo map[uuid.UUID]struct{}
-}
-
 // Claimed says that workspaces were claimed, after the commit. It never blocks and asks nobody.
-func (s *Service) Claimed(ids ...uuid.UUID) {
-	s.marks.mu.Lock()
-	defer s.marks.mu.Unlock()
-	for _, id := range ids {
-		s.marks.todo[id] = struct{}{}
-	}
-	s.marks.wake.Ring()
-}
+func (s *Service) Claimed(ids ...uuid.UUID) { s.marks.Add(ids...) }
 
-// markAll marks what was claimed since.
+// markAll marks what was claimed since. What a replica that stops leaves undone, and what fails, the next inventory finds.
 func (s *Service) markAll(ctx context.Context) error {
-	s.marks.mu.Lock()
-	ids := slices.Collect(maps.Keys(s.marks.todo))
-	clear(s.marks.todo)
-	s.marks.mu.Unlock()
+	ids := s.marks.Take()
 	if len(ids) == 0 || !s.anyMarker() {
 		return nil
 	}

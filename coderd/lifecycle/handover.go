@@ -3,15 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"cdr.dev/slog"
 	"github.com/google/uuid"
 
-	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/lease"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
@@ -20,34 +16,17 @@ import (
 // it begins, too.
 const handoversEvery = 5 * time.Minute
 
-// handovers are claimed workspaces that may have to be handed over to their owners.
-type handovers struct {
-	wake hints.Bell
-	mu   sync.Mutex
-	todo map[uuid.UUID]struct{}
-}
-
 // Claimed says that workspaces were claimed, after the commit. It never blocks and asks nobody.
-func (w *Worker) Claimed(ids ...uuid.UUID) {
-	w.handovers.mu.Lock()
-	defer w.handovers.mu.Unlock()
-	for _, id := range ids {
-		w.handovers.todo[id] = struct{}{}
-	}
-	w.handovers.wake.Ring()
-}
+func (w *Worker) Claimed(ids ...uuid.UUID) { w.handovers.Add(ids...) }
 
 // beginHandovers begins those of what was claimed since, and now and then of all there are, until ctx ends.
 func (w *Worker) beginHandovers(ctx context.Context) {
 	var looked time.Time
 	lease.Loop{
-		Clock: w.Clock, Log: w.log, What: "begin handovers", Tags: []string{"lifecycle", "handovers"}, Wake: w.handovers.wake,
+		Clock: w.Clock, Log: w.log, What: "begin handovers", Tags: []string{"lifecycle", "handovers"}, Wake: w.handovers.Wake,
 		Pause: func() time.Duration { return handoversEvery/2 + w.Jitter(handoversEvery) },
 	}.Run(ctx, func(ctx context.Context) error {
-		w.handovers.mu.Lock()
-		ids := slices.Collect(maps.Keys(w.handovers.todo))
-		clear(w.handovers.todo)
-		w.handovers.mu.Unlock()
+		ids := w.handovers.Take()
 		now := w.Clock.Now("lifecycle", "handovers")
 		switch all := now.Sub(looked) >= handoversEvery/2; {
 		case all:

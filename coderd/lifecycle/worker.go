@@ -77,7 +77,7 @@ type Worker struct {
 	retires   *lane
 	intents   hints.Bell
 	awaited   awaited
-	handovers handovers
+	handovers *hints.Todo // claimed workspaces that may have to be handed over to their owners
 	metrics   *metrics
 	traced    bool
 }
@@ -96,7 +96,7 @@ func New(o Options) *Worker {
 		traced: traced,
 
 		Options: o, log: o.Log.Named("lifecycle"), intents: hints.NewBell(), metrics: newMetrics(o.Registerer),
-		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease), handovers: handovers{wake: hints.NewBell(), todo: map[uuid.UUID]struct{}{}},
+		held: lease.NewHeld[uuid.UUID](o.Clock, o.Lease), handovers: hints.NewTodo(),
 	}
 	w.creates = newLane(w, "create", o.Slots.Create, map[database.JobKind]task{
 		database.JobKindCreate: w.create, database.JobKindHandover: w.handover,

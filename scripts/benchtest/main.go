@@ -46,6 +46,7 @@ var groups = []struct {
 	{"latency", "claims at half the peak rate, and at one that pgbench keeps up with, open loop", openLoop, 10 * time.Minute},
 	{"snapshot", "claims while another session holds a snapshot", openSnapshot, 0},
 	{"passes", "idle passes, beside a bare read of the same rows", idlePasses, 0},
+	{"largest", "idle passes over up to 10,000 presets and 1,000,000 workspaces: time and memory", largest, 15 * time.Minute},
 	{"creating", "passes that create prebuilds", creatingPasses, 0},
 	{"refill", "from a claim to the lease of the job that replaces it", refill, 0},
 	{"mixed", "claims while passes, creates and deletes run", mixed, 0},
