@@ -33,8 +33,8 @@ type terraforms struct {
 	found        *sync.Map // programs that are in the log already
 }
 
-// leastDriftEvery: more often one look after the other would run all the time.
-const leastDriftEvery = time.Minute
+// leastDriftEvery is more than a look may take: two replicas do not look at the same workspace.
+const leastDriftEvery = 15 * time.Minute
 
 func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.Provider, error) {
 	var c struct {

@@ -9,7 +9,7 @@ import (
 )
 
 // repository makes one, and returns it with the commit of its files.
-func repository(t *testing.T, files map[string]string) (dir, commit string) {
+func repository(t *testing.T, files map[string]string, options ...string) (dir, commit string) {
 	t.Helper()
 	dir = t.TempDir()
 	writeFiles(t, dir, files)
@@ -21,7 +21,10 @@ func repository(t *testing.T, files map[string]string) (dir, commit string) {
 		}
 		return strings.TrimSpace(string(out))
 	}
-	run("init", "--quiet")
+	if err := os.Symlink(dir, filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	run(append([]string{"init", "--quiet"}, options...)...)
 	run("add", "--all")
 	run("commit", "--quiet", "--message", "first")
 	commit = run("rev-parse", "HEAD")
@@ -69,10 +72,17 @@ func TestApply_git_refused(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for source, want := range map[string]string{
 		"git::file://" + dir + "//vm?ref=main":                               "name the commit in full",
-		"git::file://" + dir + "//none?ref=" + commit:                        "there is no such directory",
+		"git::file://" + dir + "//none?ref=" + commit:                        "the commit has no such directory",
 		"git::file://" + dir + "//vm?ref=" + strings.Repeat("0123456789", 4): "no branch or tag of file://" + dir + " leads to commit 0123456789",
-		"git::https://token@example.com/b.git?ref=" + commit:                 "git::https://***@example.com/b.git?ref=" + commit + ": leave the user",
-		"git::ssh://a:token@example.com/b.git?ref=" + commit:                 "git::ssh://a:***@example.com/b.git?ref=" + commit + ": leave the user",
+		"git::https://u:to@token@example.com/b.git?ref=" + commit:            "leave the user",
+		"git::HTTPS://token@example.com/b.git?ref=" + commit:                 "",
+		"git::ftp://u:token@example.com/b.git?ref=" + commit:                 "begin with",
+		"git::https://example.com/b.git?access=token&ref=" + commit:          "only ref may follow",
+		"git::file://" + dir + "//linked?ref=" + commit:                      `"linked" is no directory of the commit`,
+		"git::file://" + dir + "//linked/vm?ref=" + commit:                   `"linked/vm" is no directory of the commit`,
+		"git::file://" + dir + "//.git?ref=" + commit:                        "the commit has no such directory",
+		"git::https://token@example.com/b.git?ref=" + commit:                 "git::https://***@example.com/b.git: leave the user",
+		"git::ssh://a:token@example.com/b.git?ref=" + commit:                 "git::ssh://***@example.com/b.git: leave the user",
 		"git::file://" + dir + "/none//vm?ref=" + commit:                     "git fetch: fatal:",
 	} {
 		s := newModuleServer(t)

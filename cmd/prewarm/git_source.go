@@ -67,11 +67,20 @@ func parseGit(source string) (g gitSource, err error) {
 	return g, nil
 }
 
-// userinfo is what stands before the host of a URL. The user of SSH is no secret.
-var userinfo = regexp.MustCompile(`(https?://)[^/@]*@|(ssh://[^/@:]*:)[^/@]*@`)
+// userinfo is all that may be a user or a password.
+var userinfo = regexp.MustCompile(`://.*@`)
 
-// withoutSecrets is a source for a message.
-func withoutSecrets(source string) string { return userinfo.ReplaceAllString(source, "$1${2}***@") }
+// withoutSecrets is a source for a message: of one in Git that cannot be read, less.
+func withoutSecrets(source string) string {
+	if !modules.InGit(source) {
+		return source
+	}
+	if _, err := parseGit(source); err == nil {
+		return source
+	}
+	rest, _, _ := strings.Cut(source, "?")
+	return userinfo.ReplaceAllString(rest, "://***@")
+}
 
 func hasPassword(u *url.Userinfo) bool {
 	_, has := u.Password()

@@ -66,17 +66,25 @@ func (a *app) workspaceDetails(w sdk.Workspace) string {
 	return t.String()
 }
 
-// driftCell says how a workspace differs from what made it, and when somebody looked.
+// driftCell says what of a workspace is not as its state says, and when somebody looked.
 func (a *app) driftCell(d *sdk.Drift) cell {
-	switch {
-	case d == nil:
-		return cell{}
-	case d.Error != "":
-		return cell{"not known, the last look failed: " + printable.Headline(d.Error), yellow}
-	case len(d.Resources) == 0:
-		return cell{"none, looked at " + a.agoOr(d.LookedAt, ""), ""}
+	var said []string
+	c := cell{}
+	if d == nil {
+		return c
 	}
-	return cell{strings.Join(d.Resources, ", ") + ", looked at " + a.agoOr(d.LookedAt, ""), yellow}
+	if d.LookedAt != nil {
+		what := "none"
+		if len(d.Resources) > 0 {
+			what, c.style = strings.Join(d.Resources, ", "), yellow
+		}
+		said = append(said, what+", looked at "+a.ago(*d.LookedAt))
+	}
+	if d.Error != "" {
+		said, c.style = append(said, "the last look failed: "+printable.Headline(d.Error)), yellow
+	}
+	c.text = strings.Join(said, "; ")
+	return c
 }
 
 // addAccess appends what it takes to enter a workspace.

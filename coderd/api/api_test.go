@@ -59,6 +59,11 @@ func (bare) Validate(json.RawMessage, map[string]string) []provider.Problem { re
 type roomy struct{ bare }
 
 func (roomy) HostsAgent()  {}
+
+func (roomy) DriftEvery() time.Duration { return time.Hour }
+
+func (roomy) Drift(context.Context, provider.Ref) ([]string, error) { return nil, nil }
+
 func (roomy) TakesTokens() {}
 
 func (roomy) Site() string { return site }

@@ -107,6 +107,7 @@ func (s *server) listProviders(ctx context.Context, _ auth.Identity, _ *none) ([
 		}{
 			{"exec", can[provider.Execer](p)},
 			{"logs", can[provider.Logger](p)},
+			{"logs-making", can[provider.MakingLogger](p)},
 			{"stop", can[provider.Stopper](p)},
 			{"reset", can[provider.Resetter](p)},
 			{"agent", can[provider.AgentHost](p)},

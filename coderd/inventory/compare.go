@@ -65,6 +65,7 @@ type Sides struct {
 	AtWork       []Span
 	// Unheard are machines that did not answer, by their id: what is on them is neither there nor absent (S2).
 	Unheard map[string]error
+	Drift   bool // somebody looks for it: what was found counts
 }
 
 // Entry is one resource, one workspace, or both, with the verdict.
@@ -334,8 +335,8 @@ func (s *Sides) present(w *Workspace, r *provider.Instance) Entry {
 		e.Verdict, e.Detail = Failed, or("the provider reports an error: "+r.Fault, "the provider reports an error")
 	case w.State == database.WorkspaceStateReady && r.Status == provider.StatusStopped:
 		e.Verdict, e.Detail = Stopped, "it has stopped at the provider"
-	case len(w.Drift) > 0:
-		e.Verdict, e.Detail = Drifted, "it differs from what made it: "+strings.Join(w.Drift, ", ")
+	case s.Drift && w.Drifted > 0: // which is for who may enter it
+		e.Verdict, e.Detail = Drifted, fmt.Sprintf("resources that are not as its state says: %d", w.Drifted)
 	}
 	return e
 }

@@ -33,7 +33,7 @@
 // (trouble.go). If it is unclaimed and lost, it is replaced at once. More than a few in a minute are left to inventories, since
 // they may be a mass. What is claimed is shown at a provider that can show it (provider.Marker) after the claim (mark.go).
 //
-// A provider may be able to look whether a workspace still is what made it (provider.Drifter). That takes long, so each is looked
+// A provider may be able to look whether a workspace still is as it was made (provider.Drifter). That takes long, so each is looked
 // at by itself, as often as the provider's configuration says (drift.go), and inventories show what was found.
 //
 // Nothing that does not carry this installation's tag is ever touched, and nothing that belongs to another provider's

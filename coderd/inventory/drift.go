@@ -18,24 +18,23 @@ const longestDriftLook = 10 * time.Minute
 // lookForDrift looks at the workspaces of a provider that are due, one after the other. Other replicas look at others meanwhile. It
 // changes nothing at the provider, so that nothing has to be proven before.
 func (s *Service) lookForDrift(ctx context.Context, name string) error {
-	p, err := s.Providers.Get(name)
-	if err != nil {
-		return err
-	}
-	d, ok := provider.As[provider.Drifter](p)
-	if !ok || d.DriftEvery() <= 0 {
-		return nil
-	}
 	for ctx.Err() == nil {
-		due, err := inventorydb.New(s.Store).BeginDriftLook(ctx, inventorydb.BeginDriftLookParams{
-			Provider: name, EveryS: d.DriftEvery().Seconds(),
-		})
+		p, err := s.Providers.Get(name) // each time: its configuration may be another by now
+		if err != nil {
+			return err
+		}
+		every := driftEvery(p)
+		if every <= 0 {
+			return nil
+		}
+		due, err := inventorydb.New(s.Store).BeginDriftLook(ctx, inventorydb.BeginDriftLookParams{Provider: name, EveryS: every.Seconds()})
 		if err != nil {
 			return xerrors.Errorf("begin a look: %w", err)
 		}
 		if len(due) == 0 {
 			return nil
 		}
+		d, _ := provider.As[provider.Drifter](p)
 		if err := s.driftOf(ctx, d, due[0]); err != nil {
 			return err
 		}
@@ -43,12 +42,20 @@ func (s *Service) lookForDrift(ctx context.Context, name string) error {
 	return nil
 }
 
+// driftEvery is 0 where nobody looks.
+func driftEvery(p provider.Provider) time.Duration {
+	if d, ok := provider.As[provider.Drifter](p); ok {
+		return d.DriftEvery()
+	}
+	return 0
+}
+
 func (s *Service) driftOf(ctx context.Context, d provider.Drifter, due inventorydb.BeginDriftLookRow) error {
 	look, cancel := context.WithTimeout(ctx, longestDriftLook)
 	defer cancel()
 	found, err := d.Drift(look, provider.Ref{Name: due.Name, ProviderID: due.ProviderID, WorkspaceID: due.ID})
 	if ctx.Err() != nil {
-		return ctx.Err() // nothing was found out; it is due again
+		return ctx.Err() // nothing was found out, and the next look comes in its time
 	}
 	end := inventorydb.EndDriftLookParams{WorkspaceID: due.ID, BegunAt: due.BegunAt, Resources: []string{}}
 	if err != nil {

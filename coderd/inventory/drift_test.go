@@ -3,9 +3,11 @@ package inventory_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/claim"
@@ -13,6 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/database/inventorydb"
 )
 
 // drifting is a cloud that looks for drift, as often as every says.
@@ -88,7 +91,7 @@ func TestDrift(t *testing.T) {
 		require.Equal(t, map[inventory.Verdict]int{inventory.OK: 2, inventory.Drifted: 2}, counts)
 		require.False(t, res.Breaker.Open(), res.Breaker.Reason)
 	}
-	require.Equal(t, "it differs from what made it: disk.a, disk.b", b.one("SELECT detail FROM inventory_findings WHERE subject = $1", claimed.Workspace.ID.String()))
+	require.Equal(t, "resources that are not as its state says: 2", b.one("SELECT detail FROM inventory_findings WHERE subject = $1", claimed.Workspace.ID.String()))
 	require.Equal(t, "claimed", b.one("SELECT state::text FROM workspaces WHERE name = $1", owned))
 	require.Equal(t, "ready", b.one("SELECT state::text FROM workspaces WHERE name = $1", pooled))
 
@@ -115,8 +118,64 @@ func TestDrift(t *testing.T) {
 	require.NotContains(t, d.looks, well)
 	require.Equal(t, "f; {};  cannot be reached", stored(pooled))
 
-	d.every = 0
+	// A job that has changed a workspace since leaves nothing of what was found. Nor is anything shown where nobody looks any more, which
+	// also a replica in the middle of its looks finds out.
+	b.exec(`UPDATE jobs SET state = 'done', finished_at = prewarm_now() WHERE kind = 'handover'`)
+	b.exec(`INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, due_at, created_at, finished_at)
+		SELECT gen_random_uuid(), id, incarnation, 'handover', 'sim', 'done', prewarm_now(), prewarm_now(), prewarm_now()
+		FROM workspaces WHERE name = $1`, owned)
+	counts, _ := b.pass()
+	require.Zero(t, counts[inventory.Drifted], counts)
+	d.found[well] = []string{"net.b"}
 	later()
 	look()
-	require.Empty(t, d.looks, "the provider is not to look")
+	counts, _ = b.pass()
+	require.Equal(t, 1, counts[inventory.Drifted])
+	later()
+	d.during = func() { d.every = 0 }
+	look()
+	require.Len(t, d.looks, 1)
+	counts, _ = b.pass()
+	require.Zero(t, counts[inventory.Drifted])
+}
+
+// Of replicas that look at once each takes another workspace.
+func TestDrift_together(t *testing.T) {
+	t.Parallel()
+	d := &drifting{every: time.Hour, found: map[string][]string{}}
+	b := &bench{t: t, cloud: &d.moody}
+	b.World = coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
+		d.Provider = p.(*sim.Provider)
+		return d
+	})
+	b.replica = b.Start(t, coderdtest.Config{})
+	b.warm(20)
+	b.exec("UPDATE workspaces SET created_at = created_at - interval '61 minutes'")
+	looked := make(chan uuid.UUID, 100)
+	var looking sync.WaitGroup
+	for range 4 {
+		looking.Go(func() {
+			for {
+				due, err := inventorydb.New(b.Store).BeginDriftLook(t.Context(), inventorydb.BeginDriftLookParams{Provider: "sim", EveryS: 3600})
+				if err != nil || len(due) == 0 && b.one("SELECT count(*)::text FROM workspace_drift") == "20" {
+					looked <- uuid.Nil
+					return
+				}
+				for _, is := range due {
+					looked <- is.ID
+				}
+			}
+		})
+	}
+	looking.Wait()
+	close(looked)
+	times := map[uuid.UUID]int{}
+	for id := range looked {
+		times[id]++
+	}
+	require.Equal(t, 4, times[uuid.Nil])
+	require.Len(t, times, 21)
+	for id, n := range times {
+		require.True(t, n == 1 || id == uuid.Nil, "%s was looked at %d times", id, n)
+	}
 }

@@ -31,6 +31,11 @@ func Pack(dir string) (archive []byte, err error) {
 		return nil, wrong("the directory cannot be opened: %v", err)
 	}
 	defer root.Close()
+	return PackRoot(root)
+}
+
+// PackRoot is Pack of an open directory.
+func PackRoot(root *os.Root) (archive []byte, err error) {
 	p := packer{}
 	if err := p.look(root, ""); err != nil {
 		return nil, err

@@ -94,6 +94,7 @@ var _ interface {
 	RunnerNamer
 	Execer
 	Logger
+	MakingLogger
 	Stopper
 	Isolator
 	Resetter
@@ -103,6 +104,9 @@ var _ interface {
 
 // HostsAgent says nothing by itself: As looks whether the inner provider has it.
 func (g *guarded) HostsAgent() {}
+
+// LogsMaking is like HostsAgent.
+func (g *guarded) LogsMaking() {}
 
 // TakesTokens is like HostsAgent.
 func (g *guarded) TakesTokens() {}

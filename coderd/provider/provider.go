@@ -128,6 +128,12 @@ type Execer interface {
 	Exec(ctx context.Context, ref Ref, req ExecRequest) (exitCode int, err error)
 }
 
+// MakingLogger is a Logger whose output begins when a workspace is made, before there is a resource, and stays where that fails.
+type MakingLogger interface {
+	Logger
+	LogsMaking()
+}
+
 // Stopper is a provider that can stop a workspace without losing it, and start it again. Both are idempotent.
 type Stopper interface {
 	Stop(ctx context.Context, ref Ref) error
@@ -200,7 +206,7 @@ type Composed interface {
 	Resources(ctx context.Context, ref Ref) ([]string, error)
 }
 
-// Drifter is a provider that can look whether a workspace still is what made it.
+// Drifter is a provider that can look whether a workspace still is as it was made.
 type Drifter interface {
 	// DriftEvery is how often each workspace is to be looked at; 0: never.
 	DriftEvery() time.Duration

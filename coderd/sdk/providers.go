@@ -14,7 +14,7 @@ import (
 type Provider struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind" example:"local"`
-	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, stop, reset, agent"`
+	Can   []string `json:"can" doc:"What it can do beyond making and deleting: exec, logs, logs-making (also while a workspace is made), stop, reset, agent, handover"`
 	Error string   `json:"error,omitempty" doc:"Why it does not work on this replica"`
 
 	Protocol string `json:"protocol,omitempty" doc:"Version of the protocol that is spoken with its executable" example:"v0.1.1"`

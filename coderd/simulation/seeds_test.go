@@ -30,10 +30,15 @@ func TestSeeds(t *testing.T) {
 	steps := number("PREWARM_SIM_STEPS", 500)
 	seeds := chosenSeeds(t)
 	kept := recordtest.Run{
-		Command: fmt.Sprintf("make sim FIRST=%s SEEDS=%d STEPS=%d", os.Getenv("PREWARM_SIM_FIRST"), number("PREWARM_SIM_SEEDS", 200), steps),
+		Command: fmt.Sprintf("make sim SEEDS=%d STEPS=%d", number("PREWARM_SIM_SEEDS", 200), steps),
 		Length:  fmt.Sprintf("%d seeds of %d steps", len(seeds), steps),
 	}
-	if fresh := number("PREWARM_SIM_FRESH", 0); fresh > 0 && os.Getenv("PREWARM_SIM_FIRST") == "" {
+	fresh := number("PREWARM_SIM_FRESH", 0)
+	switch {
+	case os.Getenv("PREWARM_SIM_FIRST") != "":
+		kept.Command += fmt.Sprintf(" FIRST=%d", seeds[0])
+	case fresh > 0:
+		kept.Command += fmt.Sprintf(" FRESH=%d", fresh)
 		kept.Length += fmt.Sprintf(", fresh from %d on", seeds[len(seeds)-fresh])
 	}
 	recordtest.Keep(t, &kept)

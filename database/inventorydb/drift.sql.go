@@ -53,7 +53,7 @@ type BeginDriftLookRow struct {
 	BegunAt    time.Time
 }
 
-// Looks for drift: whether a workspace still is what made it (coderd/inventory/drift.go).
+// Looks for drift: whether a workspace still is as it was made (coderd/inventory/drift.go).
 // The workspace of a provider that was not looked at for longest, if that is so long ago, and nobody is at work on it. Of two
 // replicas that find the same one, the second gets no row. What an incarnation before came to is forgotten.
 func (q *Queries) BeginDriftLook(ctx context.Context, arg BeginDriftLookParams) ([]BeginDriftLookRow, error) {

@@ -317,9 +317,10 @@ SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, 
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state = 'pending' AND j.kind = 'delete' AND j.failures > 0))::boolean AS stuck,
-       coalesce(d.resources, '{}')::text[] AS drift
+       coalesce(cardinality(d.resources), 0)::int AS drifted
 FROM workspaces w
 LEFT JOIN workspace_drift d ON d.workspace_id = w.id AND d.incarnation = w.incarnation
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = d.workspace_id AND j.finished_at > d.looked_at)
 WHERE w.id IN (
   SELECT c.id FROM workspaces c
   WHERE c.provider = $1 AND c.state = 'claimed' AND (c.site = $2::text OR c.site = '')
@@ -352,7 +353,7 @@ type InventoryRowsRow struct {
 	GoneAt         *time.Time
 	Making         bool
 	Stuck          bool
-	Drift          []string
+	Drifted        int32
 }
 
 // The database's side: what lives at the provider and site or is not yet bound to one, and whatever there is of the
@@ -381,7 +382,7 @@ func (q *Queries) InventoryRows(ctx context.Context, arg InventoryRowsParams) ([
 			&i.GoneAt,
 			&i.Making,
 			&i.Stuck,
-			&i.Drift,
+			&i.Drifted,
 		); err != nil {
 			return nil, err
 		}

@@ -56,6 +56,7 @@ const driftView = `-- name: DriftView :one
 SELECT d.looked_at, d.resources, d.error FROM workspace_drift d
 JOIN workspaces w ON w.id = d.workspace_id AND w.incarnation = d.incarnation
 WHERE d.workspace_id = $1 AND (d.looked_at IS NOT NULL OR d.error <> '')
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = d.workspace_id AND j.finished_at > d.looked_at)
 `
 
 type DriftViewRow struct {
@@ -64,7 +65,7 @@ type DriftViewRow struct {
 	Error     string
 }
 
-// What the last looks at a workspace came to, of its incarnation. No row: none has ended.
+// What the last looks at a workspace came to, of its incarnation. No row: none has ended, or a job has changed it since.
 func (q *Queries) DriftView(ctx context.Context, workspaceID uuid.UUID) (DriftViewRow, error) {
 	row := q.db.QueryRow(ctx, driftView, workspaceID)
 	var i DriftViewRow

@@ -1,4 +1,4 @@
--- Looks for drift: whether a workspace still is what made it (coderd/inventory/drift.go).
+-- Looks for drift: whether a workspace still is as it was made (coderd/inventory/drift.go).
 
 -- name: BeginDriftLook :many
 -- The workspace of a provider that was not looked at for longest, if that is so long ago, and nobody is at work on it. Of two

@@ -33,10 +33,11 @@ ORDER BY j.created_at DESC
 LIMIT 1;
 
 -- name: DriftView :one
--- What the last looks at a workspace came to, of its incarnation. No row: none has ended.
+-- What the last looks at a workspace came to, of its incarnation. No row: none has ended, or a job has changed it since.
 SELECT d.looked_at, d.resources, d.error FROM workspace_drift d
 JOIN workspaces w ON w.id = d.workspace_id AND w.incarnation = d.incarnation
-WHERE d.workspace_id = @workspace_id AND (d.looked_at IS NOT NULL OR d.error <> '');
+WHERE d.workspace_id = @workspace_id AND (d.looked_at IS NOT NULL OR d.error <> '')
+  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = d.workspace_id AND j.finished_at > d.looked_at);
 
 -- name: AgentView :one
 -- For people. Silent: nothing was heard for longer than the template allows. Without an agent there is something to see

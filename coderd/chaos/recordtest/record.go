@@ -1,5 +1,5 @@
-// Package recordtest keeps the record of long runs: a table to which each `make chaos` and `make sim` appends its line, also
-// one that failed, so that what has run is not what somebody remembers.
+// Package recordtest keeps the record of long runs: a table to which each `make chaos` and `make sim` appends its line when it has
+// ended, also one that failed, so that what has run is not what somebody remembers. One that is killed has none.
 package recordtest
 
 import (
@@ -37,13 +37,13 @@ func Keep(t testing.TB, r *Run) {
 	if path == "" {
 		return
 	}
+	revision, err := version(t.Context(), path)
+	if err != nil {
+		t.Logf("the version of this run is not known: %v", err)
+		revision = "unknown"
+	}
+	machine := fmt.Sprintf("%d processors, %s", runtime.NumCPU(), runtime.GOARCH)
 	t.Cleanup(func() {
-		revision, err := version(context.WithoutCancel(t.Context()), path)
-		if err != nil {
-			t.Errorf("keep a line of this run: %v", err)
-			return
-		}
-		machine := fmt.Sprintf("%d processors, %s", runtime.NumCPU(), runtime.GOARCH)
 		if err := add(path, r.line(began, revision, machine, t.Failed())); err != nil {
 			t.Errorf("keep a line of this run: %v", err)
 		}

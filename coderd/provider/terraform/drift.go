@@ -17,8 +17,7 @@ const mostDrift = 100
 // DriftEvery implements provider.Drifter.
 func (p *Provider) DriftEvery() time.Duration { return p.LookEvery }
 
-// Drift implements provider.Drifter: by a plan that only refreshes a copy of the state. The run has no token, so that it cannot write
-// the workspace's.
+// Drift implements provider.Drifter: by a plan from a copy of the state. The run has no token, so that it cannot write the workspace's.
 func (p *Provider) Drift(ctx context.Context, ref provider.Ref) (found []string, err error) {
 	is, err := p.find(ctx, ref)
 	if err != nil {

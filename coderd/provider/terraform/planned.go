@@ -50,7 +50,10 @@ func (a *addresses) list() []string {
 // planned reads a plan, as `show -json` has it.
 func planned(from io.Reader) (Planned, error) {
 	var creates, removes addresses
-	err := changes(from, "resource_changes", func(address string, actions []string) {
+	err := changes(from, func(list, address string, actions []string) {
+		if list != listChanges {
+			return
+		}
 		replaced := slices.Contains(actions, "delete")
 		if replaced {
 			removes.add(address)
@@ -65,19 +68,27 @@ func planned(from io.Reader) (Planned, error) {
 	return Planned{Creates: creates.list(), Removes: removes.list()}, err
 }
 
-// drifted reads of a plan what was changed or removed behind Terraform's back.
+// drifted reads of a plan what is not as the state says, and what applying it would mend. So what a place changes by itself, or what the
+// module says to ignore, is no drift.
 func drifted(from io.Reader) ([]string, error) {
-	var found addresses
-	err := changes(from, "resource_drift", func(address string, actions []string) {
-		if slices.Contains(actions, "update") || slices.Contains(actions, "delete") {
-			found.add(address)
+	var other addresses
+	mended := map[string]bool{}
+	err := changes(from, func(list, address string, actions []string) {
+		switch {
+		case list == listDrift && (slices.Contains(actions, "update") || slices.Contains(actions, "delete")):
+			other.add(address)
+		case list == listChanges && !slices.Contains(actions, "no-op"):
+			mended[address] = true
 		}
 	})
-	return found.list(), err
+	return slices.DeleteFunc(other.all, func(address string) bool { return !mended[address] }), err
 }
 
-// changes reads one list of a plan. It passes over all values: they may be secret, and a plan has several copies of the whole state.
-func changes(from io.Reader, of string, tell func(address string, actions []string)) error {
+// Lists of a plan.
+const listChanges, listDrift = "resource_changes", "resource_drift"
+
+// changes reads these lists of a plan. It passes over all values: they may be secret, and a plan has several copies of the whole state.
+func changes(from io.Reader, tell func(list, address string, actions []string)) error {
 	d := json.NewDecoder(from)
 	if err := begins(d, '{'); err != nil {
 		return err
@@ -87,7 +98,8 @@ func changes(from io.Reader, of string, tell func(address string, actions []stri
 		if err != nil {
 			return xerrors.Errorf("read plan: %w", err)
 		}
-		if key != of {
+		list, _ := key.(string)
+		if list != listChanges && list != listDrift {
 			if err := skip(d); err != nil {
 				return err
 			}
@@ -97,7 +109,7 @@ func changes(from io.Reader, of string, tell func(address string, actions []stri
 			return err
 		}
 		for d.More() {
-			if err := change(d, tell); err != nil {
+			if err := change(d, func(address string, actions []string) { tell(list, address, actions) }); err != nil {
 				return err
 			}
 		}

@@ -46,6 +46,36 @@ func TestPlanned(t *testing.T) {
 	require.Error(t, err)
 }
 
+// Of a plan the resources are read that are not as the state says and that applying would mend: not those that a place changes by itself
+// or that have another address now, nor what changes though it is as the state says.
+func TestDrifted(t *testing.T) {
+	t.Parallel()
+	list := func(name string, all ...string) string {
+		var changes []string
+		for _, is := range all {
+			address, action, _ := strings.Cut(is, " ")
+			of := "registry.terraform.io/hashicorp/t"
+			if strings.HasPrefix(address, "coder_") {
+				of = "registry.terraform.io/coder/coder"
+			}
+			changes = append(changes, fmt.Sprintf(`{"address":%q,"mode":"managed","provider_name":%q,"change":{"actions":[%q]}}`, address, of, action))
+		}
+		return fmt.Sprintf("%q:[%s]", name, strings.Join(changes, ","))
+	}
+	drift := list("resource_drift", "t.gone delete", "t.other update", "t.itself update", "t.moved no-op", "coder_agent.main update")
+	planned := list("resource_changes", "t.gone create", "t.other update", "t.itself no-op", "t.moved update", "t.new create", "coder_agent.main update")
+	for _, plan := range []string{drift + "," + planned, planned + "," + drift} {
+		got, err := drifted(strings.NewReader("{" + plan + "}"))
+		require.NoError(t, err)
+		require.Equal(t, []string{"t.gone", "t.other"}, got)
+	}
+	got, err := drifted(strings.NewReader("{" + planned + "}"))
+	require.NoError(t, err)
+	require.Empty(t, got)
+	_, err = drifted(strings.NewReader("{" + drift))
+	require.Error(t, err)
+}
+
 // What of a large plan is not kept stays unsure: no state has such an address.
 func TestPlanned_large(t *testing.T) {
 	t.Parallel()

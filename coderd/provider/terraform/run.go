@@ -93,12 +93,12 @@ func (r *Run) Plan(ctx context.Context, output io.Writer, secrets ...string) (p 
 	return p, err
 }
 
-// Drift are the addresses of resources that are not as the state has them. It locks nothing and stores nothing.
+// Drift are the addresses of resources that are not as the state says, and that an apply would mend. It locks nothing and stores nothing.
 func (r *Run) Drift(ctx context.Context, output io.Writer) (found []string, err error) {
 	err = r.plan(ctx, output, nil, func(from io.Reader) (err error) {
 		found, err = drifted(from)
 		return err
-	}, "-refresh-only", "-lock=false")
+	}, "-lock=false")
 	return found, err
 }
 

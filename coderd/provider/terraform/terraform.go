@@ -72,11 +72,14 @@ var _ interface {
 	provider.Handover
 	provider.Composed
 	provider.Drifter
-	provider.Logger
+	provider.MakingLogger
 } = (*Provider)(nil)
 
 // HostsAgent marks this as a provider that runs agents: in modules that use the provider `coder` (coder).
 func (*Provider) HostsAgent() {}
+
+// LogsMaking marks this as a provider whose output is that of the runs: it begins with the plan.
+func (*Provider) LogsMaking() {}
 
 // TakeTurn implements provider.StateTaker: each Create and Delete is a run, and the next one ends the token of the one before.
 func (p *Provider) TakeTurn(ctx context.Context, workspaceID uuid.UUID) (done func(), err error) {

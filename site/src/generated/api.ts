@@ -1237,7 +1237,7 @@ export interface Provider {
   allows?: string[];
   /** Present while it is open: nothing is created or deleted there */
   breaker?: Breaker;
-  /** What it can do beyond making and deleting: exec, logs, stop, reset, agent */
+  /** What it can do beyond making and deleting: exec, logs, logs-making (also while a workspace is made), stop, reset, agent, handover */
   can: string[];
   /** Workspaces there that somebody has */
   claimed: number;

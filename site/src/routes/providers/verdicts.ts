@@ -20,7 +20,7 @@ export const verdicts: Readonly<Record<Verdict, Look>> = {
   failed: { icon: "cross", colour: "text-failed", means: "the provider says that it failed" },
   stopped: { icon: "pause", colour: "text-draining", means: "stopped, and nobody asked for that" },
   unreadable: { icon: "alert", colour: "text-draining", means: "the provider cannot say what it is" },
-  drifted: { icon: "alert", colour: "text-draining", means: "not what made it any more" },
+  drifted: { icon: "alert", colour: "text-draining", means: "not as its state says" },
   unknown: { icon: "search", colour: "text-draining", means: "not known here" },
   adopt: { icon: "refresh", colour: "text-starting", means: "ours, taken in again" },
   making: { icon: "building", colour: "text-starting", means: "being made" },

@@ -30,7 +30,9 @@ export function WorkspacePage() {
   });
   // Where that may be asked: whether its provider keeps output at all.
   const providers = useQuery({ ...read("list-providers"), enabled: may("list-providers") });
-  const mute = providers.data?.some((p) => p.name === w?.provider && !p.can.includes("logs"));
+  const can = providers.data?.find((p) => p.name === w?.provider)?.can;
+  // Output there is of what exists; of what is made by runs there is also theirs, from the first one on.
+  const spoken = can?.includes("logs-making") || (w?.provider_id && can?.includes("logs") !== false);
   const processes = useInside(w);
   const known = providers.data !== undefined || !may("list-providers") || providers.isError;
   return (
@@ -73,7 +75,7 @@ export function WorkspacePage() {
           }
           ports={processes && <Ports workspace={w.name} />}
           runner={forge && <Runner name={w.name} />}
-          logs={may("get-workspace-logs") && known && !mute && w.provider_id && w.state !== "deleted" && <Logs name={w.name} />}
+          logs={may("get-workspace-logs") && known && spoken && w.state !== "deleted" && <Logs name={w.name} />}
         />
       )}
     </Page>

@@ -42,7 +42,7 @@ export function WorkspaceView({ workspace: w, usual, renew, logs, runner, inside
           {ports}
           {runner}
           <Facts workspace={w} />
-          {!!w.resources?.length && <Resources addresses={w.resources} drift={w.drift} />}
+          {(!!w.resources?.length || w.drift) && <Resources addresses={w.resources ?? []} drift={w.drift} />}
           {w.agent && <Agent agent={w.agent} />}
         </div>
       </div>
@@ -203,7 +203,7 @@ function Resources({ addresses, drift }: { addresses: readonly string[]; drift: 
       </ul>
       {drift?.looked_at && (
         <p className="mt-2 text-sm text-ink-2">
-          {changed.length > 0 ? "Changed or removed behind its back" : "No drift"}, looked at <RelativeTime at={drift.looked_at} />.
+          {changed.length > 0 ? "Not as its state says" : "No drift"}, looked at <RelativeTime at={drift.looked_at} />.
         </p>
       )}
       {drift?.error && <p className="mt-2 text-sm break-words text-ink-2">The last look for drift failed: {drift.error}</p>}

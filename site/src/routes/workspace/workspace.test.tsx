@@ -73,7 +73,7 @@ test("the system and the resources that a workspace has are shown, where its pro
   render(<WorkspaceView workspace={{ ...w, resources: ["disk.a"], drift }} />);
   expect(screen.getByText("disk.b").parentElement?.textContent).toBe("disk.bdrifted");
   expect(screen.getByText("disk.a").parentElement?.textContent).toBe("disk.a");
-  expect(screen.getByText(/^Changed or removed behind its back, looked at/)).toBeTruthy();
+  expect(screen.getByText(/^Not as its state says, looked at/)).toBeTruthy();
   cleanup();
   render(<WorkspaceView workspace={{ ...w, resources: ["disk.a"], drift: { looked_at: at, resources: [], error: "no network" } }} />);
   expect(screen.getByText(/^No drift, looked at/)).toBeTruthy();
