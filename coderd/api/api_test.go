@@ -58,7 +58,7 @@ func (bare) Validate(json.RawMessage, map[string]string) []provider.Problem { re
 // roomy is one that can be entered: a command is echoed, with its input, and its status is the number of its words.
 type roomy struct{ bare }
 
-func (roomy) HostsAgent()  {}
+func (roomy) HostsAgent() {}
 
 func (roomy) DriftEvery() time.Duration { return time.Hour }
 
