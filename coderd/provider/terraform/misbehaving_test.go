@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/procfs"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -31,7 +32,7 @@ func TestMisbehaving(t *testing.T) {
 		unsure     bool // it may have made something
 	}{
 		{does: "crash", says: "the apply was cut off: ", unsure: true},
-		{does: "hang", says: context.DeadlineExceeded.Error(), unsure: true},
+		{does: "hang", says: context.Canceled.Error(), unsure: true},
 		{does: "tell", says: "it has:"},
 		{does: "fill", says: "no space left on device"},
 		{does: "ask", says: `asked, and answered with "", <nil>`},
@@ -40,16 +41,24 @@ func TestMisbehaving(t *testing.T) {
 		if of.does == "fill" && !root {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if of.does == "hang" {
-			ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
-		}
+		ctx, cancel := context.WithCancel(t.Context())
 		req := c.request(of.does, fmt.Sprintf(`
 			terraform {
 			  required_providers { misbehaving = { source = "prewarm/misbehaving" } }
 			}
 			resource "misbehaving_thing" "of" { does = %q }`, of.does), false)
+		var hanging sync.WaitGroup
+		if of.does == "hang" {
+			hanging.Go(func() {
+				defer cancel()
+				assert.Eventually(t, func() bool {
+					said, _, err := c.states.Output(ctx, req.Tags.WorkspaceID, 0)
+					return err == nil && strings.Contains(said, "misbehaving_thing.of: Creating...")
+				}, eventually, poll, "it is made")
+			})
+		}
 		made, err := c.Create(ctx, req)
+		hanging.Wait()
 		cancel()
 		said, _, outputErr := c.states.Output(t.Context(), req.Tags.WorkspaceID, 0)
 		require.NoError(t, outputErr)
