@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -13,14 +14,23 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/terraform"
 )
 
+// worked has a worker at all workspaces for as long as it says so: these have no job.
+type worked struct {
+	stored
+	works *atomic.Bool
+}
+
+func (w worked) WorkIsDue(context.Context, uuid.UUID) (bool, error) { return w.works.Load(), nil }
+
 // What Terraform says of a workspace is its output: while it is made, while it is there, of what failed, and to its end. The token of the
 // run is not in it.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	c := newCloud(t)
 	var tokens []string
+	var works atomic.Bool
 	c.Provider = provider.WithState(&terraform.Provider{
-		Runner: c.Runner, States: stored{c.states}, StateURL: c.url, Installation: c.installation,
+		Runner: c.Runner, States: worked{stored{c.states}, &works}, StateURL: c.url, Installation: c.installation,
 	}, func(ctx context.Context, name string, id uuid.UUID, incarnation int32) (provider.State, error) {
 		state, err := c.begin(ctx, name, id, incarnation)
 		tokens = append(tokens, state.Token)
@@ -71,7 +81,9 @@ func TestLogs(t *testing.T) {
 		text, _ := io.ReadAll(logs)
 		followed <- string(text)
 	}()
+	works.Store(true)
 	require.NoError(t, c.Delete(t.Context(), refTo(req)))
+	works.Store(false)
 	text := <-followed
 	require.Contains(t, text, "Destroy complete!")
 	require.NotEmpty(t, tokens)
