@@ -21,7 +21,7 @@ func (s *Service) lookForDrift(ctx context.Context, name string) error {
 	for ctx.Err() == nil {
 		p, err := s.Providers.Get(name) // each time: its configuration may be another by now
 		if err != nil {
-			return err
+			return nil //nolint:nilerr // the inventory says so
 		}
 		every := driftEvery(p)
 		if every <= 0 {
