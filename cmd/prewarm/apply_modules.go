@@ -16,7 +16,7 @@ import (
 )
 
 // withModules uploads the directories that a document names as modules of Terraform, as far as the server does not have them, and names
-// them by their digests instead. They are relative to the file's directory, or of a repository.
+// them by their digests instead. A directory is relative to that of the file, and a commit in Git is fetched first.
 func (a *app) withModules(ctx context.Context, c *sdk.Client, file, document string) (string, error) {
 	places, err := modulesOf(ctx, c, document)
 	if err != nil {

@@ -144,12 +144,8 @@ func (s *server) driftOf(ctx context.Context, who auth.Identity, row viewsdb.Wor
 	if !who.May(auth.ActEnterWorkspace, row.OwnerID) || row.State == database.WorkspaceStateDeleted {
 		return nil, nil //nolint:nilnil // There is none to be shown.
 	}
-	p, err := s.Providers.Get(row.Provider)
-	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // Nobody here knows.
-	}
-	if looks, ok := provider.As[provider.Drifter](p); !ok || looks.DriftEvery() <= 0 {
-		return nil, nil //nolint:nilnil // Nobody looks any more.
+	if p, err := s.Providers.Get(row.Provider); err != nil || provider.DriftEvery(p) <= 0 {
+		return nil, nil //nolint:nilerr,nilnil // Nobody looks, or nobody here knows.
 	}
 	d, err := viewsdb.New(s.Store).DriftView(ctx, row.ID)
 	if database.NoRows(err) {

@@ -23,7 +23,7 @@ func (s *Service) lookForDrift(ctx context.Context, name string) error {
 		if err != nil {
 			return nil //nolint:nilerr // the inventory says so
 		}
-		every := driftEvery(p)
+		every := provider.DriftEvery(p)
 		if every <= 0 {
 			return nil
 		}
@@ -40,14 +40,6 @@ func (s *Service) lookForDrift(ctx context.Context, name string) error {
 		}
 	}
 	return nil
-}
-
-// driftEvery is 0 where nobody looks.
-func driftEvery(p provider.Provider) time.Duration {
-	if d, ok := provider.As[provider.Drifter](p); ok {
-		return d.DriftEvery()
-	}
-	return 0
 }
 
 func (s *Service) driftOf(ctx context.Context, d provider.Drifter, due inventorydb.BeginDriftLookRow) error {

@@ -40,10 +40,9 @@ func (d *drifting) Drift(_ context.Context, ref provider.Ref) ([]string, error) 
 	return d.found[ref.Name], nil
 }
 
-// Each workspace is looked at once in the time that the provider says, by one of all replicas. What is found is shown, of a claimed one
-// and of one that nobody has, and nothing is done about it. It is no mass that opens a breaker.
-func TestDrift(t *testing.T) {
-	t.Parallel()
+// newDrifting is a replica at such a cloud, which is to look every hour.
+func newDrifting(t *testing.T) (*drifting, *bench) {
+	t.Helper()
 	d := &drifting{every: time.Hour, found: map[string][]string{}}
 	b := &bench{t: t, cloud: &d.moody}
 	b.World = coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
@@ -51,6 +50,14 @@ func TestDrift(t *testing.T) {
 		return d
 	})
 	b.replica = b.Start(t, coderdtest.Config{})
+	return d, b
+}
+
+// Each workspace is looked at once in the time that the provider says, by one of all replicas. What is found is shown, of a claimed one
+// and of one that nobody has, and nothing is done about it. It is no mass that opens a breaker.
+func TestDrift(t *testing.T) {
+	t.Parallel()
+	d, b := newDrifting(t)
 	b.exec("UPDATE providers SET inventory_every_s = 3600, breaker_count = 1, breaker_percent = 1")
 	b.warm(3)
 	claimed, err := b.World.Claim(t, b.replica, "t", claim.Request{})
@@ -142,13 +149,7 @@ func TestDrift(t *testing.T) {
 // Of replicas that look at once each takes another workspace.
 func TestDrift_together(t *testing.T) {
 	t.Parallel()
-	d := &drifting{every: time.Hour, found: map[string][]string{}}
-	b := &bench{t: t, cloud: &d.moody}
-	b.World = coderdtest.NewWorldWith(t, sim.Behavior{}, func(p provider.Provider) provider.Provider {
-		d.Provider = p.(*sim.Provider)
-		return d
-	})
-	b.replica = b.Start(t, coderdtest.Config{})
+	_, b := newDrifting(t)
 	b.warm(20)
 	b.exec("UPDATE workspaces SET created_at = created_at - interval '61 minutes'")
 	looked := make(chan uuid.UUID, 100)

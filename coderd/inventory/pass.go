@@ -175,7 +175,7 @@ func (s *Service) compare(
 ) (resources int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listDeadline)
 	defer cancel()
-	sides := Sides{Provider: name, Site: site, Installation: s.Installation, ListedAt: beganAt, Grace: s.Grace, Drift: driftEvery(p) > 0}
+	sides := Sides{Provider: name, Site: site, Installation: s.Installation, ListedAt: beganAt, Grace: s.Grace, Drift: provider.DriftEvery(p) > 0}
 	sides.Resources, err = p.List(ctx, s.Installation)
 	if sides.Unheard, err = provider.Partial(err); err != nil {
 		return 0, &listingError{err}

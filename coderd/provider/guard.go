@@ -326,10 +326,7 @@ func (g *guarded) Resources(ctx context.Context, ref Ref) ([]string, error) {
 
 // DriftEvery is never where the wrapped provider cannot look.
 func (g *guarded) DriftEvery() time.Duration {
-	if d, ok := As[Drifter](g.inner); ok {
-		return d.DriftEvery()
-	}
-	return 0
+	return DriftEvery(g.inner)
 }
 
 // Drift is not among the calls that the breaker counts: a look that fails says nothing of creates.

@@ -215,6 +215,14 @@ type Drifter interface {
 	Drift(ctx context.Context, ref Ref) ([]string, error)
 }
 
+// DriftEvery is how often a provider looks at each workspace for drift; 0: never, also where it cannot.
+func DriftEvery(p Provider) time.Duration {
+	if d, ok := As[Drifter](p); ok {
+		return d.DriftEvery()
+	}
+	return 0
+}
+
 // Claim is what a Marker shows.
 type Claim struct {
 	ID    uuid.UUID

@@ -317,10 +317,12 @@ SELECT w.id, w.name, w.provider, w.site, w.state, w.incarnation, w.provider_id, 
                  WHERE j.state IN ('pending', 'running') AND j.kind IN ('create', 'reset')))::boolean AS making,
        (w.id IN (SELECT j.workspace_id FROM jobs j
                  WHERE j.state = 'pending' AND j.kind = 'delete' AND j.failures > 0))::boolean AS stuck,
-       coalesce(cardinality(d.resources), 0)::int AS drifted
+       -- How many resources have drifted, unless a job has changed it since. Jobs are read for those few only.
+       (CASE WHEN cardinality(d.resources) > 0
+              AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = d.workspace_id AND j.finished_at > d.looked_at)
+             THEN cardinality(d.resources) ELSE 0 END)::int AS drifted
 FROM workspaces w
 LEFT JOIN workspace_drift d ON d.workspace_id = w.id AND d.incarnation = w.incarnation
-  AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = d.workspace_id AND j.finished_at > d.looked_at)
 WHERE w.id IN (
   SELECT c.id FROM workspaces c
   WHERE c.provider = $1 AND c.state = 'claimed' AND (c.site = $2::text OR c.site = '')

@@ -10,7 +10,7 @@ WITH due AS (
   WHERE w.id IN (
       SELECT c.id FROM workspaces c WHERE c.provider = @provider AND c.state = 'claimed'
       UNION ALL
-      SELECT u.id FROM workspaces u WHERE u.provider = @provider AND u.state NOT IN ('claimed', 'deleted') AND u.state = 'ready')
+      SELECT u.id FROM workspaces u WHERE u.provider = @provider AND u.state = 'ready')
     AND coalesce(d.begun_at, w.created_at) <= prewarm_now() - sqlc.arg(every_s)::double precision * interval '1 second'
     AND NOT EXISTS (SELECT FROM jobs j WHERE j.workspace_id = w.id AND j.state IN ('pending', 'running'))
   ORDER BY coalesce(d.begun_at, w.created_at), w.id

@@ -2,7 +2,6 @@ package terraform
 
 import (
 	"context"
-	"errors"
 	"io"
 	"time"
 
@@ -37,19 +36,9 @@ func (p *Provider) Drift(ctx context.Context, ref provider.Ref) (found []string,
 	if err != nil {
 		return nil, err
 	}
-	if module, err = p.open(ctx, module); err != nil {
-		return nil, err
-	}
-	run, err := p.Runner.Open(module, Backend{Copy: state})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, run.Close()) }()
-	if err := run.Init(ctx, io.Discard); err != nil {
-		return nil, err
-	}
-	if found, err = run.Drift(ctx, io.Discard); err != nil {
-		return nil, err
-	}
-	return found[:min(len(found), mostDrift)], nil
+	err = p.within(ctx, module, Backend{Copy: state}, io.Discard, func(run *Run) (err error) {
+		found, err = run.Drift(ctx, io.Discard)
+		return err
+	})
+	return found[:min(len(found), mostDrift)], err
 }

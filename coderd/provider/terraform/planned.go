@@ -123,7 +123,7 @@ func changes(from io.Reader, tell func(list, address string, actions []string)) 
 	return nil
 }
 
-// change reads one, and tells of it where it is of something that is made.
+// change reads one entry, and hands it on if it is a managed resource. The provider `coder` makes nothing.
 func change(d *json.Decoder, tell func(address string, actions []string)) error {
 	var is struct {
 		Address string `json:"address"`

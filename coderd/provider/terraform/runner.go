@@ -91,7 +91,7 @@ func newUID() int {
 // Backend is where a run keeps its state: Terraform's backend `http` at a server of ours. Without a URL the run has a copy of a state,
 // and what it makes of that is lost with it.
 type Backend struct {
-	Copy        []byte
+	Copy        []byte // of a state
 	URL         string // of the state
 	CA          string // PEM: what to trust the server by; empty: the usual
 	WorkspaceID string

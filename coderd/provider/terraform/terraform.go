@@ -147,21 +147,27 @@ func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (prov
 }
 
 // run does something with a module in a run of its own, whose output is the workspace's.
-func (p *Provider) run(ctx context.Context, m Module, state provider.State, do func(run *Run, output io.Writer) error) (err error) {
+func (p *Provider) run(ctx context.Context, m Module, state provider.State, do func(run *Run, output io.Writer) error) error {
+	output := p.record(ctx, m.Workspace.ID, state.Token)
+	defer output.end()
+	backend := Backend{URL: p.StateURL, CA: p.StateCA, WorkspaceID: state.User, Token: state.Token}
+	return p.within(ctx, m, backend, output, func(run *Run) error { return do(run, output) })
+}
+
+// within does something in a run, which it opens and prepares.
+func (p *Provider) within(ctx context.Context, m Module, at Backend, output io.Writer, do func(*Run) error) (err error) {
 	if m, err = p.open(ctx, m); err != nil {
 		return err
 	}
-	run, err := p.Runner.Open(m, Backend{URL: p.StateURL, CA: p.StateCA, WorkspaceID: state.User, Token: state.Token})
+	run, err := p.Runner.Open(m, at)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	output := p.record(ctx, m.Workspace.ID, state.Token)
-	defer output.end()
 	if err := run.Init(ctx, output); err != nil {
 		return err
 	}
-	return do(run, output)
+	return do(run)
 }
 
 // Get implements provider.Provider. It asks the state, and nobody else.
