@@ -43,6 +43,7 @@ type hostile struct {
 	name  string      // of the workspace
 	store *database.Store
 	known map[uuid.UUID]bool // tunnels of the workspace
+	open  []*websocket.Conn  // what tunnel has opened
 }
 
 // tunnel opens one, and returns when requests go through it.
@@ -51,8 +52,24 @@ func (h *hostile) tunnel() *websocket.Conn {
 	ws, err := h.c.OpenTunnel(h.t.Context())
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { _ = ws.CloseNow() })
+	h.open = append(h.open, ws)
 	h.entered()
 	return ws
+}
+
+// leave ends the tunnels that are open still, and returns when only that of the user's own agent is left.
+func (h *hostile) leave(t *testing.T) {
+	t.Helper()
+	for _, ws := range h.open {
+		_ = ws.CloseNow()
+	}
+	h.open = nil
+	eventually(t, "the agent's own tunnel, and no other", func() bool {
+		var left int
+		err := h.store.Pool.QueryRow(t.Context(), `SELECT count(*) FROM tunnels t JOIN workspaces w ON w.id = t.workspace_id WHERE w.name = $1`, h.name).Scan(&left)
+		return err == nil && left == 1
+	})
+	time.Sleep(lookKept)
 }
 
 // lookKept is for how long a request may rely on what the one before had found (docs/SECURITY.md).
@@ -186,9 +203,10 @@ func TestHostileAgent(t *testing.T) {
 		})
 	}
 	harmless := func(name string, do func(t *testing.T)) { bounded(name, mostHarm, do) }
-	// serves shows that the user's own agent, which has a tunnel too, is reached.
+	// serves shows that the user's own agent, which has a tunnel too, is reached when the others have ended.
 	serves := func(t *testing.T) {
 		t.Helper()
+		h.leave(t)
 		output, code := mine.run(t.Context(), alice, sdk.ProcessStart{Shell: "echo well"})
 		require.Equal(t, []any{"well\n", 0}, []any{string(output), code})
 	}
