@@ -43,6 +43,10 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 		Mirror              string         `json:"mirror"`
 		AllowServerIdentity bool           `json:"allow_server_identity"`
 		DriftEvery          specs.Duration `json:"drift_every"`
+		Memory              struct {
+			Run   specs.Size `json:"run"`
+			Total specs.Size `json:"total"`
+		} `json:"memory"`
 	}
 	if err := specs.Config(config, &c); err != nil {
 		return nil, err
@@ -56,12 +60,16 @@ func (t terraforms) make(ctx context.Context, config json.RawMessage) (provider.
 	}
 	runner, err := terraform.New(ctx, terraform.Options{
 		Program: program, Root: cmp.Or(c.Root, os.TempDir()), Mirror: c.Mirror, Clock: t.clock, AllowServerIdentity: c.AllowServerIdentity,
+		Memory: terraform.Memory{Run: int64(c.Memory.Run), Total: int64(c.Memory.Total)},
 	})
 	if err != nil {
 		return nil, err
 	}
 	if _, known := t.found.LoadOrStore(program+" "+runner.Version, true); !known {
 		t.log.Info(ctx, "terraform found", slog.F("program", program), slog.F("version", runner.Version))
+		if runner.Unlimited != nil {
+			t.log.Warn(ctx, "the memory of terraform's runs is not limited on this machine", slog.Error(runner.Unlimited))
+		}
 	}
 	return &terraform.Provider{
 		Runner: runner, States: storedStates{t.states}, StateURL: t.url + "/api/v1/terraform/state", StateCA: t.ca,

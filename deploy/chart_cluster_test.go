@@ -287,6 +287,13 @@ func (in *installed) claimsAPod(client *sdk.Client) {
 		require.NoError(in, err, pods)
 	}
 	require.NotNil(in, claim.WorkspaceID)
+	eventually(in, "the budget of claimed pods knows of it", func() bool {
+		out, err := in.cluster.Kubectl("", "get", "poddisruptionbudget", "prewarm-claimed", "--namespace", "workspaces", "-o", "jsonpath={.status.currentHealthy}")
+		return err == nil && out == "1"
+	})
+	_, err = in.cluster.Kubectl(fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": "workspaces"}}`, claim.Name),
+		"create", "--raw", "/api/v1/namespaces/workspaces/pods/"+claim.Name+"/eviction", "-f", "-")
+	require.ErrorContains(in, err, "disruption budget", "a drain waits for its user")
 	_, err = client.ReleaseWorkspace(ctx, claim.WorkspaceID.String())
 	require.NoError(in, err)
 }

@@ -102,11 +102,13 @@ func TestChart(t *testing.T) {
 	for values, more := range map[string][]string{
 		least: append([]string{
 			"ServiceAccount prewarm/prewarm", "Role prewarm/prewarm", "RoleBinding prewarm/prewarm", "PodDisruptionBudget prewarm/prewarm",
+			"PodDisruptionBudget prewarm/prewarm-claimed",
 		}, always...),
 		"testdata/chart/values.yaml": {"Deployment prewarm/pools", "Service prewarm/pools", "Secret prewarm/pools"},
 		"testdata/chart/everything.yaml": append([]string{
 			"ServiceAccount prewarm/prewarm", "Role blue/prewarm", "RoleBinding blue/prewarm", "Role green/prewarm", "RoleBinding green/prewarm",
-			"PodDisruptionBudget prewarm/prewarm", "NetworkPolicy prewarm/prewarm", "Ingress prewarm/prewarm", "HTTPRoute prewarm/prewarm",
+			"PodDisruptionBudget prewarm/prewarm", "PodDisruptionBudget blue/prewarm-claimed", "PodDisruptionBudget green/prewarm-claimed",
+			"NetworkPolicy prewarm/prewarm", "Ingress prewarm/prewarm", "HTTPRoute prewarm/prewarm",
 			"ServiceMonitor prewarm/prewarm", "PrometheusRule prewarm/prewarm", "ConfigMap prewarm/prewarm-dashboard",
 		}, always...),
 	} {
@@ -178,6 +180,21 @@ func TestChart_role(t *testing.T) {
 	}
 }
 
+// So is the budget of claimed pods.
+func TestChart_claimedBudget(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/providers/kubernetes.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile("(?s)```yaml\n(apiVersion: policy.*?)```").FindSubmatch(page)
+	require.NotNil(t, found)
+	var documented object
+	require.NoError(t, yaml.Unmarshal(found[1], &documented))
+	all := render(t, "testdata/chart/everything.yaml")
+	for _, namespace := range []string{"blue", "green"} {
+		assert.Equal(t, documented["spec"], all["PodDisruptionBudget "+namespace+"/prewarm-claimed"]["spec"])
+	}
+}
+
 // A packaged chart holds the rules and the dashboard of deploy/, and is of the release's version.
 func TestChart_package(t *testing.T) {
 	t.Parallel()
@@ -232,6 +249,7 @@ func TestChart_refuses(t *testing.T) {
 		"ingress.enabled=maybe":                           "/ingress/enabled",
 		"httpRoute.enabled=true":                          "/httpRoute",
 		"podDisruptionBudget.maxUnavailable=0":            "/podDisruptionBudget/maxUnavailable",
+		"claimedPodDisruptionBudget.minAvailable=1":       "'minAvailable' not allowed",
 		"metrics.serviceMonitor.interval=often":           "/metrics/serviceMonitor/interval",
 		"notify.existingSecret.name=The Webhook":          "/notify/existingSecret/name",
 		"resources.requests.cpu=true":                     "/resources/requests/cpu",

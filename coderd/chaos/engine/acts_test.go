@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/chaos/userstest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -37,7 +38,7 @@ type acts struct {
 	t       *testing.T
 	in      *installation
 	random  *rand.Rand
-	tally   *tally
+	tally   *userstest.Tally
 	deeds   []deed
 	removed map[string]bool   // containers of ours that are gone by an act
 	strays  map[string]string // what looks like ours, by what it is
@@ -84,7 +85,9 @@ func TestActs(t *testing.T) {
 	nothing := map[string]bool{}
 	eventually(t, "the pools fill", patience, func() string { return in.unsettled(nothing, nil) })
 
-	all, counted, stop := users(t, []*sdk.Client{in.servers[0].Client, in.servers[1].Client}, r, visits)
+	all, counted, stop := userstest.Start(t, userstest.Options{
+		Clients: []*sdk.Client{in.servers[0].Client, in.servers[1].Client}, Random: r, Every: visits, Asks: asks,
+	})
 	a := &acts{
 		t: t, in: in, random: r, tally: counted, removed: map[string]bool{}, strays: map[string]string{},
 	}
@@ -295,12 +298,12 @@ func (a *acts) outage(end func(), name string, lasts time.Duration) {
 		if p.Counts.Eligible < 3 { // two may be claimed in this moment
 			return fmt.Sprintf("%+v", p.Counts)
 		}
-		a.tally.hold.Store(true) // until it is away: an engine may take its time to end
+		a.tally.Hold.Store(true) // until it is away: an engine may take its time to end
 		return ""
 	})
 	end()
-	a.tally.away.Store(true)
-	a.tally.hold.Store(false)
+	a.tally.Away.Store(true)
+	a.tally.Hold.Store(false)
 	if lasts > 0 {
 		time.Sleep(lasts)
 		eventually(a.t, "the breaker opens", patience, func() string {
@@ -312,7 +315,7 @@ func (a *acts) outage(end func(), name string, lasts time.Duration) {
 		// An engine that ends its containers before itself may still be listed in between, with all of them stopped.
 		assert.Regexp(a.t, "the listing failed|new discrepancies", a.breaker().Reason)
 	}
-	a.tally.away.Store(false)
+	a.tally.Away.Store(false)
 	require.NoError(a.t, a.in.engine.Start())
 	for i, f := range a.foreign { // their processes are others now
 		eventually(a.t, "the engine runs foreign containers again", patience, func() string {
@@ -336,12 +339,12 @@ func (a *acts) breaker() *sdk.Breaker {
 }
 
 // report prints what was done, and what has become of it.
-func (a *acts) report(all []*user) {
+func (a *acts) report(all []*userstest.User) {
 	states, last := map[string]string{}, map[string]map[string]int{}
 	for _, r := range a.in.rows() {
 		states[r.ProviderID] = r.State
 		for _, u := range all {
-			if u.released[r.ID] {
+			if u.Released[r.ID] {
 				states[r.ProviderID] = "released by its user"
 			}
 		}

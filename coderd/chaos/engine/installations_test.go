@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/chaos/userstest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -32,8 +33,8 @@ func TestInstallations(t *testing.T) {
 		*installation
 		wire    *wire
 		seen    map[string]bool // ids of its containers
-		users   []*user
-		counted *tally
+		users   []*userstest.User
+		counted *userstest.Tally
 		stop    func()
 	}
 	sides := make([]*side, 2)
@@ -47,7 +48,9 @@ func TestInstallations(t *testing.T) {
 	}
 	for _, s := range sides {
 		eventually(t, "the pools fill", patience, func() string { return s.unsettled(nothing, nil) })
-		s.users, s.counted, s.stop = users(t, []*sdk.Client{s.client()}, r, 250*time.Millisecond)
+		s.users, s.counted, s.stop = userstest.Start(t, userstest.Options{
+			Clients: []*sdk.Client{s.client()}, Random: r, Every: 250 * time.Millisecond, Asks: asks,
+		})
 	}
 	look := func() { // at the engine's own listing, of all containers
 		all, err := engine.Client.ContainerList(t.Context(), client.ContainerListOptions{All: true})
@@ -78,7 +81,7 @@ func TestInstallations(t *testing.T) {
 	}
 	for i, s := range sides {
 		other := sides[1-i]
-		require.Positive(t, s.counted.releases.Load(), "nobody released anything")
+		require.Positive(t, s.counted.Releases.Load(), "nobody released anything")
 		own := map[string]bool{}
 		for _, row := range s.rows() {
 			own[row.ProviderID] = true
@@ -96,10 +99,10 @@ func TestInstallations(t *testing.T) {
 			return ""
 		})
 		for _, u := range s.users {
-			for _, h := range u.holds {
-				is, err := engine.Client.ContainerInspect(t.Context(), h.providerID, client.ContainerInspectOptions{})
+			for _, h := range u.Holds {
+				is, err := engine.Client.ContainerInspect(t.Context(), h.ProviderID, client.ContainerInspectOptions{})
 				if assert.NoError(t, err, "what a user holds is there") {
-					assert.Equal(t, h.id.String(), is.Container.Config.Labels[labelWorkspace])
+					assert.Equal(t, h.ID.String(), is.Container.Config.Labels[labelWorkspace])
 				}
 			}
 		}
@@ -121,8 +124,8 @@ func TestInstallations(t *testing.T) {
 			assert.NotContains(t, asked, row.Name, "it asked the engine for a workspace of the other's")
 		}
 		t.Logf("installation %d: %d containers seen, %d workspaces made, %d claims, %d releases, %d requests to the engine; "+
-			"%d rows mention its containers, none the other's %d", i+1, len(s.seen), len(s.rows()), s.counted.hits.Load(),
-			s.counted.releases.Load(), len(s.wire.all()), s.mentions(s.seen), len(other.seen))
+			"%d rows mention its containers, none the other's %d", i+1, len(s.seen), len(s.rows()), s.counted.Hits.Load(),
+			s.counted.Releases.Load(), len(s.wire.all()), s.mentions(s.seen), len(other.seen))
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/moby/moby/client"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/chaos/userstest"
 )
 
 // amiss says what is not as it should be yet: the pools, what is left, the breaker, and that people are told of claimed
@@ -32,7 +34,7 @@ func (a *acts) amiss() string {
 }
 
 // verify holds what there is at the end against what the users and the test itself know.
-func (a *acts) verify(all []*user) {
+func (a *acts) verify(all []*userstest.User) {
 	a.t.Helper()
 	ctx := context.Background()
 	for _, f := range a.foreign {
@@ -64,21 +66,21 @@ func (a *acts) verify(all []*user) {
 	}
 	holds, gone := 0, 0
 	for _, u := range all {
-		for _, h := range u.holds {
+		for _, h := range u.Holds {
 			holds++
-			w, err := a.in.client().Workspace(ctx, h.id.String())
+			w, err := a.in.client().Workspace(ctx, h.ID.String())
 			require.NoError(a.t, err)
-			assert.Equal(a.t, "claimed", w.State, "workspace %s, which its user holds", h.name)
-			assert.Equal(a.t, &h.claim, w.ClaimID)
-			_, err = a.in.engine.Client.ContainerInspect(ctx, h.providerID, client.ContainerInspectOptions{})
-			if a.removed[h.providerID] {
+			assert.Equal(a.t, "claimed", w.State, "workspace %s, which its user holds", h.Name)
+			assert.Equal(a.t, &h.Claim, w.ClaimID)
+			_, err = a.in.engine.Client.ContainerInspect(ctx, h.ProviderID, client.ContainerInspectOptions{})
+			if a.removed[h.ProviderID] {
 				gone++
-				assert.True(a.t, alarms[h.id.String()], "people are told that %s is missing", h.name)
+				assert.True(a.t, alarms[h.ID.String()], "people are told that %s is missing", h.Name)
 			} else {
-				assert.NoError(a.t, err, "the container of %s, which its user holds", h.name)
+				assert.NoError(a.t, err, "the container of %s, which its user holds", h.Name)
 			}
 		}
-		for id := range u.released {
+		for id := range u.Released {
 			w, err := a.in.client().Workspace(ctx, id.String())
 			require.NoError(a.t, err)
 			assert.Equal(a.t, "deleted", w.State, "workspace %s, which its user released", w.Name)
@@ -97,11 +99,11 @@ func (a *acts) verify(all []*user) {
 	for i := range min(len(opened), len(closed)) {
 		a.t.Logf("the breaker was open for %.1f s: %s", closed[i].At.Sub(opened[i].At).Seconds(), opened[i].Reason)
 	}
-	assert.Positive(a.t, a.tally.hitsAway.Load(), "claims go on while the engine is away")
-	assert.Positive(a.t, a.tally.releases.Load(), "nobody released anything")
+	assert.Positive(a.t, a.tally.HitsAway.Load(), "claims go on while the engine is away")
+	assert.Positive(a.t, a.tally.Releases.Load(), "nobody released anything")
 	a.t.Logf("%d acts; %d claims (%d of them while the engine was away), %d misses, %d releases; %d held at the end, of which %d "+
 		"have no container any more; %d workspaces made; %d orphans deleted; %d foreign containers untouched; with our tags, and "+
 		"not ours: %v",
-		len(a.deeds), a.tally.hits.Load(), a.tally.hitsAway.Load(), a.tally.misses.Load(), a.tally.releases.Load(), holds, gone,
+		len(a.deeds), a.tally.Hits.Load(), a.tally.HitsAway.Load(), a.tally.Misses.Load(), a.tally.Releases.Load(), holds, gone,
 		len(a.in.rows()), len(a.in.audit("provider.delete-orphan")), len(a.foreign), ends)
 }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"slices"
@@ -104,6 +105,15 @@ func (in *installation) pools(version, running, parked int) {
 		require.NoError(in.t, err)
 		return ""
 	})
+}
+
+// asks is what a user wants: one of the pools, one time in three the stopped one.
+func asks(r *rand.Rand) sdk.ClaimRequest {
+	preset := "running"
+	if r.IntN(3) == 0 {
+		preset = "parked"
+	}
+	return sdk.ClaimRequest{Template: "guests", Preset: preset, Mode: "require"}
 }
 
 // row is a workspace that is not deleted, or also one that is.

@@ -3,65 +3,15 @@ package kubernetes_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
-
-// between stands between a server and the API server, whose answers it may keep for itself. What it is asked goes on as Prewarm's.
-type between struct {
-	kubeconfig string
-
-	mu       sync.Mutex
-	answered func(*http.Response) // nil: nothing happens
-}
-
-func (p *place) between() *between {
-	p.t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", p.config.Kubeconfig)
-	require.NoError(p.t, err)
-	transport, err := rest.TransportFor(config)
-	require.NoError(p.t, err)
-	target, err := url.Parse(config.Host)
-	require.NoError(p.t, err)
-	b := &between{kubeconfig: filepath.Join(p.t.TempDir(), "kubeconfig")}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport = transport
-	proxy.ModifyResponse = func(r *http.Response) error {
-		b.mu.Lock()
-		answered := b.answered
-		b.mu.Unlock()
-		if answered != nil {
-			answered(r)
-		}
-		return nil
-	}
-	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) } // who asked is gone
-	server := httptest.NewServer(proxy)
-	p.t.Cleanup(server.Close)
-	require.NoError(p.t, os.WriteFile(b.kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {server: %q}}],
-		users: [{name: a, user: {}}], contexts: [{name: a, context: {cluster: a, user: a, namespace: %q}}], current-context: a}`,
-		server.URL, p.namespace), 0o600))
-	return b
-}
-
-func (b *between) when(answered func(*http.Response)) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.answered = answered
-}
 
 // A server is killed when the API server has made a pod, and before the server hears of it, again and again: in the end each
 // workspace is one pod.

@@ -152,22 +152,34 @@ func TestAgentToken(t *testing.T) {
 	require.Eventually(t, func() bool { return p.kubectl("get", "secrets", "-o", "name") == "" }, 2*time.Minute, 200*time.Millisecond)
 }
 
-// writes counts the requests that changed something in the namespace, by the server's audit log.
-func (p *place) writes() map[string]int {
+// audited is a request of Prewarm in the namespace, by the API server's audit log.
+type audited struct {
+	Verb       string
+	RequestURI string
+	ObjectRef  struct{ Namespace, Resource, Subresource string }
+}
+
+func (p *place) audited() (all []audited) {
 	p.t.Helper()
 	log, err := os.ReadFile(p.cluster.AuditLog())
 	require.NoError(p.t, err)
-	all := map[string]int{}
 	for line := range strings.Lines(string(log)) {
-		var entry struct {
-			Verb       string
-			RequestURI string
-			ObjectRef  struct{ Namespace, Resource string }
-		}
+		var entry audited
 		require.NoError(p.t, json.Unmarshal([]byte(line), &entry))
-		if entry.ObjectRef.Namespace == p.namespace && entry.Verb != "get" && entry.Verb != "list" &&
-			!strings.Contains(entry.RequestURI, "/exec") {
-			all[entry.Verb+" "+entry.ObjectRef.Resource]++
+		if entry.ObjectRef.Namespace == p.namespace {
+			all = append(all, entry)
+		}
+	}
+	return all
+}
+
+// writes counts the requests that changed something in the namespace.
+func (p *place) writes() map[string]int {
+	p.t.Helper()
+	all := map[string]int{}
+	for _, r := range p.audited() {
+		if r.Verb != "get" && r.Verb != "list" && r.ObjectRef.Subresource != "exec" && !strings.Contains(r.RequestURI, "dryRun") {
+			all[strings.TrimSuffix(r.Verb+" "+r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")]++
 		}
 	}
 	return all

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/netip"
 	"net/url"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker/go-units"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
@@ -65,29 +63,9 @@ type Bind struct {
 
 // Limits of one workspace; zero is none.
 type Limits struct {
-	CPUs   float64 `json:"cpus"`
-	Memory Size    `json:"memory"`
-	Pids   int64   `json:"pids"`
-}
-
-// Size is a number of bytes, written as 512m or 2g.
-type Size int64
-
-// UnmarshalJSON reads "512m".
-func (s *Size) UnmarshalJSON(raw []byte) error {
-	n, ok := parseSize(raw)
-	if !ok {
-		return xerrors.Errorf(`%s is not a size such as "512m" or "2g"`, bytes.TrimSpace(raw))
-	}
-	*s = Size(n)
-	return nil
-}
-
-func parseSize(raw json.RawMessage) (int64, bool) {
-	var s string
-	_ = json.Unmarshal(raw, &s)
-	n, err := units.RAMInBytes(s)
-	return n, err == nil && n > 0
+	CPUs   float64    `json:"cpus"`
+	Memory specs.Size `json:"memory"`
+	Pids   int64      `json:"pids"`
 }
 
 // ParseConfig reads a configuration. Fields that it does not know are errors.

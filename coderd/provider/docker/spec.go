@@ -126,7 +126,7 @@ type reader struct {
 }
 
 func (p *reader) size(path string, raw json.RawMessage) int64 {
-	n, ok := parseSize(raw)
+	n, ok := specs.ParseSize(raw)
 	if !ok {
 		p.Add(path, "must be a size such as 512m or 2g")
 	}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
@@ -29,8 +32,10 @@ var (
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	metav1.AddToGroupVersion(s, schemaVersion)
-	if err := corev1.AddToScheme(s); err != nil {
-		panic(err) // it is the same each time
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, authorizationv1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // it is the same each time
+		}
 	}
 	return s
 }
@@ -89,6 +94,39 @@ func (c *cluster) patchPod(ctx context.Context, name string, uid types.UID, labe
 		return err
 	}
 	return c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(body).Do(ctx).Error()
+}
+
+// resizePod has containers of the pod of that name get other resources while they run, if it is the one of that UID.
+func (c *cluster) resizePod(ctx context.Context, name string, uid types.UID, to resources) error {
+	var containers []map[string]any
+	for name, amounts := range to {
+		containers = append(containers, map[string]any{"name": name, "resources": amounts})
+	}
+	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "spec": map[string]any{"containers": containers}})
+	if err != nil {
+		return err
+	}
+	return c.rest.Patch(types.StrategicMergePatchType).Namespace(c.namespace).Resource("pods").Name(name).SubResource("resize").Body(body).Do(ctx).Error()
+}
+
+// version is that of the API server.
+func (c *cluster) version(ctx context.Context) (*version.Version, error) {
+	raw, err := c.rest.Get().AbsPath("/version").SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var is apiversion.Info
+	if err := json.Unmarshal(raw, &is); err != nil {
+		return nil, err
+	}
+	return version.ParseGeneric(is.GitVersion)
+}
+
+// may says whether the API server lets this client do something.
+func (c *cluster) may(ctx context.Context, what authorizationv1.ResourceAttributes) (bool, error) {
+	ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &what}}
+	err := c.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").Body(ask).Do(ctx).Into(ask)
+	return ask.Status.Allowed, err
 }
 
 // watchPods streams what becomes of pods: first all that there are.

@@ -26,6 +26,7 @@ const (
 	noteOrganization = prefix + "organization"
 	noteTemplate     = prefix + "template"
 	notePreset       = prefix + "preset"
+	noteResources    = prefix + "claimed-resources" // what containers are to have from the claim on
 	noteEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	noteStay         = "karpenter.sh/do-not-disrupt"
 	noteContainer    = "kubectl.kubernetes.io/default-container"
@@ -77,7 +78,7 @@ func (f found) instance() provider.Instance {
 		ProviderID: idOf(f.Pod), Name: f.Name, Tags: f.tags, CreatedAt: f.CreationTimestamp.UTC(), KnownAs: []string{idOf(f.Pod)},
 		Environment: provider.Identity(f.Name, f.tags, notes[noteTemplate], notes[notePreset]),
 	}
-	i.Marked = f.Labels[labelClaim] != ""
+	i.Marked = f.Labels[labelClaim] != "" && len(f.missing()) == 0
 	for _, ip := range f.Status.PodIPs {
 		i.Addresses = append(i.Addresses, provider.Address{Type: "ip", Address: ip.IP})
 	}

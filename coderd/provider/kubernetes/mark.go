@@ -10,7 +10,7 @@ import (
 )
 
 // Mark writes the claim and its owner to the pod as labels, which a disruption budget can select. It also takes back that the pod
-// is safe to evict.
+// is safe to evict, and then gives it what it was not to have before a claim.
 func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Claim) error {
 	f, err := p.find(ctx, ref)
 	if err != nil {
@@ -22,13 +22,16 @@ func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Cl
 	}
 	notes := movable(false)
 	notes[labelOwner] = claim.Owner
-	if has(f.Labels, labels) && has(f.Annotations, notes) {
-		return nil
+	if !has(f.Labels, labels) || !has(f.Annotations, notes) {
+		err = p.cluster.patchPod(ctx, f.Name, f.UID, labels, notes)
 	}
-	if err := p.cluster.patchPod(ctx, f.Name, f.UID, labels, notes); !apierrors.IsConflict(err) {
-		return mapped(ctx, err)
+	if missing := f.missing(); err == nil && len(missing) > 0 {
+		err = p.cluster.resizePod(ctx, f.Name, f.UID, missing)
 	}
-	return provider.ErrNotFound // another has its name
+	if apierrors.IsConflict(err) {
+		return provider.ErrNotFound // another has its name
+	}
+	return mapped(ctx, err)
 }
 
 func has(all, some map[string]string) bool {

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -46,6 +47,10 @@ func (s spec) build(req provider.CreateRequest) *corev1.Pod {
 		noteContainer: workspaceContainer(s.pod.Annotations, s.pod.Spec.Containers),
 	})
 	maps.Copy(pod.Annotations, movable(s.evictUnclaimed))
+	if len(s.warm) > 0 {
+		full, _ := json.Marshal(s.warm.swap(&pod.Spec)) // of what was JSON before
+		pod.Annotations[noteResources] = string(full)
+	}
 	if pod.Spec.AutomountServiceAccountToken == nil {
 		pod.Spec.AutomountServiceAccountToken = new(bool)
 	}

@@ -18,6 +18,7 @@ import (
 type spec struct {
 	pod            corev1.PodTemplateSpec
 	evictUnclaimed bool
+	warm           resources // until a claim, in place of what pod says
 }
 
 // parseSpec reads a spec and returns all that is wrong with it.
@@ -26,9 +27,13 @@ func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spe
 	var s spec
 	p.Mapping("", raw, specs.Fields{
 		"pod": specs.To(&s.pod, p.pod), "evict_unclaimed": specs.To(&s.evictUnclaimed, p.Boolean),
+		"warm_resources": specs.To(&s.warm, p.warmResources),
 	})
 	if !p.Has("pod") && len(s.pod.Spec.Containers) == 0 {
 		p.Add("pod.spec.containers", "is missing: give at least one container, with name and image")
+	}
+	if !p.Has("pod") {
+		p.small("warm_resources", s.warm, s.pod.Spec)
 	}
 	p.Parameters(parameters)
 	return s, p.Problems

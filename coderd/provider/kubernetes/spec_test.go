@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
@@ -17,6 +18,12 @@ import (
 // plain is a spec with more fields in its container, and in the pod.
 func plain(container, pod string) string {
 	return `{"pod": {"spec": {"containers": [{"name": "dev", "image": "debian:12"` + container + `}]` + pod + `}}}`
+}
+
+// warm is a spec whose pod has less until a claim.
+func warm(resources string) string {
+	return `{"warm_resources": ` + resources + `, "pod": {"spec": {"containers": [{"name": "dev", "image": "debian:12",
+		"resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "${parameters.size}"}}}]}}}`
 }
 
 // Each mistake is reported at its own place.
@@ -28,7 +35,7 @@ func TestSpec_problems(t *testing.T) {
 		{`["x"]`, "", "must be a mapping"},
 		{`{}`, "pod.spec.containers", "is missing"},
 		{`{"pod": null}`, "pod.spec.containers", "is missing"},
-		{`{"pods": {}}`, "pods", "known are evict_unclaimed, pod"},
+		{`{"pods": {}}`, "pods", "known are evict_unclaimed, pod, warm_resources"},
 		{`{"evict_unclaimed": "yes", "pod": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "evict_unclaimed", "must be true or false"},
 		{
 			`{"pod": {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
@@ -48,7 +55,7 @@ func TestSpec_problems(t *testing.T) {
 		{plain(``, `, "volumes": [{"name": "a", "emptyDir": 3}]`), "pod.spec.volumes[0].emptyDir", "must be a mapping"},
 		{plain(`, "env": [{"name": "PREWARM_X"}]`, ""), "pod.spec.containers[0].env[0].name", "reserved"},
 		{plain(`, "volumeMounts": [{"name": "a", "mountPath": "/.prewarm/x"}]`, ""), "pod.spec.containers[0].volumeMounts[0].mountPath", "the agent's"},
-		{plain(`, "env": [{"name": "A", "value": "${parameters.size}"}]`, ""), "pod.spec.containers[0].env[0].value", "has no parameter"},
+		{plain(`, "env": [{"name": "A", "value": "${parameters.sise}"}]`, ""), "pod.spec.containers[0].env[0].value", "has no parameter"},
 		{plain(``, `, "hostNetwork": true`), "pod.spec.hostNetwork", "privileged: true"},
 		{plain(``, `, "securityContext": {"windowsOptions": {"hostProcess": true}}`), "pod.spec.securityContext.windowsOptions.hostProcess", "privileged: true"},
 		{plain(`, "securityContext": {"windowsOptions": {"hostProcess": true}}`, ""), "pod.spec.containers[0].securityContext.windowsOptions.hostProcess", "privileged: true"},
@@ -71,8 +78,15 @@ func TestSpec_problems(t *testing.T) {
 			`{"pod": {"metadata": {"annotations": {"kubectl.kubernetes.io/default-container": "x"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
 			"pod.metadata.annotations.kubectl.kubernetes.io/default-container", "no container",
 		},
+		{warm(`{"dev": {"request": {"cpu": "1"}}}`), "warm_resources.dev.request", "write requests"},
+		{warm(`{"dev": {"requests": {"cpu": "much"}}}`), "warm_resources.dev.requests.cpu", "Quantity"},
+		{warm(`{"other": {"requests": {"cpu": "1"}}}`), "warm_resources.other", "no container of that name"},
+		{warm(`{"dev": {"requests": {"ephemeral-storage": "1"}}}`), "warm_resources.dev.requests.ephemeral-storage", "only cpu and memory"},
+		{warm(`{"dev": {"limits": {"cpu": "1"}}}`), "warm_resources.dev.limits.cpu", "has no limits.cpu"},
+		{warm(`{"dev": {"requests": {"memory": "2Gi"}}}`), "warm_resources.dev.requests.memory", "more than the container's own, 1Gi"},
+		{warm(`{"dev": {"claims": [{"name": "gpu"}]}}`), "warm_resources.dev.claims", "cannot change"},
 	} {
-		_, problems := parseSpec(Config{}, json.RawMessage(c.spec), nil)
+		_, problems := parseSpec(Config{}, json.RawMessage(c.spec), map[string]string{"size": "2Gi"})
 		at := slices.IndexFunc(problems, func(p provider.Problem) bool { return p.Path == c.path })
 		if assert.GreaterOrEqual(t, at, 0, "%s: no problem at %s: %v", c.spec, c.path, problems) {
 			assert.Contains(t, problems[at].Message, c.says)
@@ -159,6 +173,38 @@ func TestPod(t *testing.T) {
 	assert.True(t, *asked.Spec.AutomountServiceAccountToken)
 }
 
+// A pod has what is warm until it is claimed, and says what it is to have from then on.
+func TestPod_warm(t *testing.T) {
+	t.Parallel()
+	pod, err := (&Provider{}).podOf(request(warm(`{"dev": {"requests": {"cpu": "50m"}, "limits": {"memory": "${parameters.warm}"}}}`),
+		map[string]string{"size": "2Gi", "warm": "64Mi"}))
+	require.NoError(t, err)
+	amounts := func(pod *corev1.Pod) string {
+		raw, err := json.Marshal(pod.Spec.Containers[0].Resources)
+		require.NoError(t, err)
+		return string(raw)
+	}
+	const full = `{"limits":{"memory":"2Gi"},"requests":{"cpu":"1","memory":"1Gi"}}`
+	require.JSONEq(t, `{"limits":{"memory":"64Mi"},"requests":{"cpu":"50m","memory":"1Gi"}}`, amounts(pod))
+	require.JSONEq(t, full, amounts(grown(pod)))
+	require.JSONEq(t, `{"dev": {"limits": {"memory": "2Gi"}, "requests": {"cpu": "1"}}}`, pod.Annotations[noteResources])
+	for _, c := range []struct {
+		note    string
+		missing bool
+	}{
+		{pod.Annotations[noteResources], true},
+		{`{"dev": {"requests": {"cpu": "50m"}}}`, false}, // it has that
+		{`{"gone": {"requests": {"cpu": "1"}}}`, false},  // somebody else wrote it
+		{`what is this?`, false},
+		{"", false},
+	} {
+		pod.Annotations[noteResources] = c.note
+		require.Equal(t, c.missing, len(found{Pod: pod}.missing()) > 0, c.note)
+		pod.Labels[labelClaim] = "a-claim"
+		require.Equal(t, !c.missing, found{Pod: pod}.instance().Marked, "one that has less than it is to have is not done with: %s", c.note)
+	}
+}
+
 // The agent's token is in a secret that the pod owns, and nowhere in the pod; the command runs under the agent.
 func TestAgentPod(t *testing.T) {
 	t.Parallel()
@@ -211,6 +257,7 @@ func FuzzSpec(f *testing.F) {
 	f.Add([]byte(`{"pod":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"b","resources":{"limits":{"cpu":1}}}]}}}`), "size", "x")
 	f.Add([]byte(`{"pod":{"spec":{"containers":[{"name":"a","image":"${parameters.size"}]}}}`), "size", `"`)
 	f.Add([]byte(`null`), "size", "x y")
+	f.Add([]byte(warm(`{"dev": {"requests": {"cpu": "500m"}}}`)), "size", "2Gi")
 	f.Fuzz(func(t *testing.T, raw []byte, name, value string) {
 		if !json.Valid(raw) { // what is stored is JSON
 			return
@@ -225,6 +272,9 @@ func FuzzSpec(f *testing.F) {
 			assert.NotEmpty(t, s.pod.Spec.Containers)
 			assert.Empty(t, secretsOf("", s.pod.Spec))
 			assert.False(t, s.pod.Spec.HostNetwork)
+			pod := &corev1.Pod{Spec: *s.pod.Spec.DeepCopy()}
+			s.warm.swap(&pod.Spec).swap(&pod.Spec)
+			assert.True(t, equality.Semantic.DeepEqual(s.pod.Spec, pod.Spec), "a claim makes of it what the pod says")
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker/go-units"
 	"golang.org/x/xerrors"
 )
 
@@ -48,6 +49,27 @@ func (d Duration) Or(otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return time.Duration(d)
+}
+
+// Size is a number of bytes, written as 512m or 2g.
+type Size int64
+
+// UnmarshalJSON reads "512m".
+func (s *Size) UnmarshalJSON(raw []byte) error {
+	n, ok := ParseSize(raw)
+	if !ok {
+		return xerrors.Errorf(`%s is not a size such as "512m" or "2g"`, bytes.TrimSpace(raw))
+	}
+	*s = Size(n)
+	return nil
+}
+
+// ParseSize reads a size of more than 0 bytes.
+func ParseSize(raw json.RawMessage) (int64, bool) {
+	var s string
+	_ = json.Unmarshal(raw, &s)
+	n, err := units.RAMInBytes(s)
+	return n, err == nil && n > 0
 }
 
 // CheckFile checks a setting that is the absolute path of a file, or empty.

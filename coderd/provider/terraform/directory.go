@@ -59,6 +59,7 @@ func sweep(root string) error {
 		}
 		if info, statErr := dir.Stat(); statErr == nil && ofRun(info) && hold(dir) == nil {
 			err = os.RemoveAll(name)
+			dropGroup(filepath.Base(name))
 		}
 		_ = dir.Close()
 		if err != nil {

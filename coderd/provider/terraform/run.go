@@ -50,6 +50,7 @@ type Run struct {
 	dir     string
 	lock    *os.File // of dir
 	uid     int      // 0: the server's
+	group   group    // nil: nothing limits its memory
 	backend Backend
 	locked  bool // the module has a dependency lock file
 	env     map[string]string
@@ -68,6 +69,10 @@ func (r *Run) planFile() string { return filepath.Join(r.dir, "plan") }
 func (r *Run) Close() error {
 	err := os.RemoveAll(r.dir)
 	_ = r.lock.Close()
+	if r.group != nil {
+		err = cmp.Or(err, r.group.remove())
+		r.group = nil
+	}
 	if err != nil {
 		return xerrors.Errorf("remove directory of run: %w", err)
 	}
@@ -159,7 +164,8 @@ func (r *Run) do(ctx context.Context, stdout, output io.Writer, secrets []string
 	// The server's death takes it along, by a signal that is about the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	kills := r.kills()
+	if err := r.start(cmd); err != nil {
 		return true, xerrors.Errorf("start %s: %w", filepath.Base(r.runner.Program), err)
 	}
 	exited := make(chan struct{})
@@ -189,7 +195,11 @@ func (r *Run) do(ctx context.Context, stdout, output io.Writer, secrets []string
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
 		return whole, nil
 	}
-	return whole, xerrors.Errorf("%s %s: %w", filepath.Base(r.runner.Program), args[0], errors.New(cmp.Or(reason(said.String()), err.Error())))
+	err = xerrors.Errorf("%s %s: %w", filepath.Base(r.runner.Program), args[0], errors.New(cmp.Or(reason(said.String()), err.Error())))
+	if r.kills() > kills {
+		err = xerrors.Errorf("it used more memory than the %s of memory.run in the provider's configuration: %w", size(r.runner.Memory.Run), err)
+	}
+	return whole, err
 }
 
 // reason is what Terraform says of its errors, on one line; where it names none, all that it said.

@@ -13,6 +13,7 @@ import (
 	"strconv"
 
 	"github.com/coder/quartz"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/modules"
@@ -25,6 +26,7 @@ type Options struct {
 	Root    string // a directory for those of runs; other users must be able to enter it
 	Mirror  string // a directory with the providers of modules, which then come from nowhere else; empty: from where Terraform looks
 	Clock   quartz.Clock
+	Memory  Memory
 	// AllowServerIdentity lets modules run as the server's user, where that is not root.
 	AllowServerIdentity bool
 }
@@ -32,7 +34,10 @@ type Options struct {
 // Runner makes runs. It is safe for concurrent use.
 type Runner struct {
 	Options
-	Version string // of the program
+	Version   string // of the program
+	Unlimited error  // why the memory of runs cannot be limited; nil: it is
+
+	room *semaphore.Weighted
 }
 
 // New returns a Runner, and removes what is left of runs whose server was killed. The error says what is to be done, as where runs
@@ -57,7 +62,12 @@ func New(ctx context.Context, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{Options: o, Version: is}, nil
+	if o.Memory, err = o.Memory.or(); err != nil {
+		return nil, err
+	}
+	r := &Runner{Options: o, Version: is, room: o.Memory.room()}
+	r.Unlimited = r.limits()
+	return r, nil
 }
 
 // enterable says whether users of runs can enter the directory of a setting.
@@ -137,6 +147,11 @@ func (r *Runner) Open(m Module, b Backend) (_ *Run, err error) {
 		}
 	}()
 	run.uid = newUID()
+	if r.Unlimited == nil {
+		if run.group, err = newGroup(filepath.Base(dir), r.Memory.Run); err != nil {
+			return nil, xerrors.Errorf("make control group of run: %w", err)
+		}
+	}
 	for _, name := range []string{run.module(), run.home(), run.temp()} {
 		if err := os.Mkdir(name, 0o700); err != nil {
 			return nil, xerrors.Errorf("make directory of run: %w", err)

@@ -159,6 +159,11 @@ func (p *Provider) within(ctx context.Context, m Module, at Backend, output io.W
 	if m, err = p.open(ctx, m); err != nil {
 		return err
 	}
+	leave, err := p.Runner.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	run, err := p.Runner.Open(m, at)
 	if err != nil {
 		return err
