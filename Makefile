@@ -61,7 +61,7 @@ test-long: build postgres haproxy sshd docker debian chromium helm ## Run the lo
 
 .PHONY: test-ci
 test-ci: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
-	$(SUITES) -binary bin/prewarm $(ARGS) ci
+	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
@@ -92,6 +92,10 @@ k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s
 .PHONY: k8s-e2e
 k8s-e2e: toolchain postgres ## Test the provider kubernetes on a real cluster, as root, which `make k8s-binaries` builds the first time; ARGS='-run Causes'
 	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder go test -count=1 -v -timeout 30m -parallel 8 ./coderd/e2e/kubernetes $(ARGS)
+
+.PHONY: k8s-scale
+k8s-scale: toolchain postgres ## Fill a pool with 5,000 pods on simulated nodes, and measure claims of them next to those of sim; PODS=300
+	folder=$$(scripts/k8s.sh) && PREWARM_KUBERNETES=$$folder PREWARM_PODS=$(or $(PODS),5000) go test -count=1 -v -timeout 1h ./coderd/e2e/kubernetes/scale $(ARGS)
 
 .PHONY: chart-e2e
 chart-e2e: toolchain postgres docker helm ## Install the chart into a real cluster by Helm, as root, and upgrade it under claims

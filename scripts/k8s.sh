@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that there are the parts of a real Kubernetes cluster of the version below, for `make k8s-e2e`, and prints the
-# folder of those that are built: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl. Says nothing
-# else if they are there. Otherwise it builds them from their Go modules (k8s/go.mod), which takes 15 minutes on two idle
+# folder of those that are built: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl and kwok. Says nothing
+# else if they are there. Otherwise it builds them from their Go modules (k8s/go.mod, kwok/go.mod), which takes 20 minutes on two idle
 # cores and 6 GB while it lasts. They are kept beneath the user's cache. What comes from the distribution (etcd, containerd
 # with runc, network plugins, busybox) is installed as root with apt-get; nothing of it is started.
 #
@@ -15,7 +15,8 @@ cd "$(dirname "$0")/k8s"
 PATH=$PATH:/usr/sbin:/usr/local/sbin
 here=${XDG_CACHE_HOME:-$HOME/.cache}/prewarm/kubernetes-$version
 commands='etcd containerd runc ctr busybox'
-parts='kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl'
+parts='kube-apiserver kube-controller-manager kube-scheduler kubelet kubectl kwok'
+kwok=v0.8.0 # kwok/go.mod has the same
 
 missing() {
 	for command in $commands; do
@@ -65,9 +66,11 @@ stamp=k8s.io/component-base/version
 for part in $parts; do
 	if [ ! -x "$here/$part" ]; then
 		echo "k8s.sh: building $part $version, once" >&2
-		go build -mod=readonly -trimpath -p "${JOBS:-$(nproc)}" -o "$here/$part.new" \
-			-ldflags "-s -w -X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=37" \
-			"k8s.io/kubernetes/cmd/$part"
+		module=. package=k8s.io/kubernetes/cmd/$part stamps="-X $stamp.gitVersion=$version -X $stamp.gitMajor=1 -X $stamp.gitMinor=37"
+		if [ "$part" = kwok ]; then
+			module=../kwok package=sigs.k8s.io/kwok/cmd/kwok stamps="-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok"
+		fi
+		(cd $module && go build -mod=readonly -trimpath -p "${JOBS:-$(nproc)}" -o "$here/$part.new" -ldflags "-s -w $stamps" "$package")
 		mv "$here/$part.new" "$here/$part"
 	fi
 done

@@ -14,7 +14,7 @@ const module = "github.com/prewarm-dev/prewarm"
 // suites are the packages of the long suites. They have steps of their own.
 var suites = []string{
 	"coderd/chaos", "coderd/chaos/engine", "coderd/chaos/failover", "coderd/chaos/storm", "coderd/demand/replay", "coderd/e2e",
-	"coderd/e2e/gitea", "coderd/e2e/kubernetes",
+	"coderd/e2e/gitea", "coderd/e2e/kubernetes", "coderd/e2e/kubernetes/scale",
 	"coderd/e2e/upgrade", "coderd/faults", "coderd/simulation", "deploy",
 }
 

@@ -16,7 +16,7 @@ func (c *Cluster) needs() error {
 		return errors.New("only root can run a kubelet and its containers: run it as root")
 	}
 	var lacks []string
-	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"} {
+	for _, name := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "kwok"} {
 		if _, err := os.Stat(filepath.Join(c.parts, name)); err != nil {
 			lacks = append(lacks, fmt.Sprintf("%s is not in %s: run make k8s-binaries", name, c.parts))
 		}

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/prewarm-dev/prewarm/coderd/tied"
@@ -70,4 +71,21 @@ func (c *Cluster) Log(name string) string {
 		return err.Error()
 	}
 	return string(content[max(0, len(content)-6<<10):])
+}
+
+// Freeze stops the API server, so that it answers nobody, and Thaw has it go on.
+func (c *Cluster) Freeze(t testing.TB) { c.signal(t, syscall.SIGSTOP) }
+
+// Thaw has the API server go on.
+func (c *Cluster) Thaw(t testing.TB) { c.signal(t, syscall.SIGCONT) }
+
+func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	for _, p := range c.processes {
+		if p.name == "kube-apiserver" {
+			if err := p.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
