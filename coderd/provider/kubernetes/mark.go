@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 
+	"cdr.dev/slog"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -27,6 +28,9 @@ func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Cl
 	}
 	if missing := f.missing(); err == nil && len(missing) > 0 {
 		err = p.cluster.resizePod(ctx, f.Name, f.UID, missing)
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // such as by a quota: the next inventory tries again
+			p.logger.Warn(ctx, "a claimed pod keeps the resources of a warm one", slog.F("workspace", f.Name), slog.Error(err))
+		}
 	}
 	if apierrors.IsConflict(err) {
 		return provider.ErrNotFound // another has its name
