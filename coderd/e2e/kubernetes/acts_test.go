@@ -105,6 +105,8 @@ func TestActs(t *testing.T) {
 	require.NoError(t, err)
 	a.installation = id.String()
 	apply(t, a.client, p.document(a.between.kubeconfig, fmt.Sprintf(plain, 5), "    inventory_every: 10s\n"))
+	_, err = a.client.ConfirmProvider(t.Context(), "cluster") // that orphans are deleted there
+	require.NoError(t, err)
 	p.eventually("the pool fills", func() bool { return a.amiss() == "" })
 
 	users, tally, stop := userstest.Start(t, userstest.Options{
@@ -231,8 +233,9 @@ func (a *acts) evicts(pod *corev1.Pod) (bool, error) { return true, a.evict(pod.
 // drain evicts all, as who empties a node does.
 func (a *acts) drain() string {
 	count := map[string]int{}
+	rows := a.rows()
 	for _, pod := range a.all() {
-		if _, known := a.rows()[idOf(pod)]; !known {
+		if _, known := rows[idOf(pod)]; !known || a.gone[idOf(pod)] { // one without its label is nobody's any more
 			continue
 		}
 		switch err := a.evict(pod.Name); {
