@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -21,9 +23,21 @@ func (c *Cluster) Simulate(t testing.TB, nodes int) {
 	if err := os.WriteFile(c.file("kwok.yaml"), []byte(kwokConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.run("kwok", 0, filepath.Join(c.parts, "kwok"), "--kubeconfig="+c.Kubeconfig, "--config="+c.file("kwok.yaml"),
-		"--manage-all-nodes=false", "--manage-nodes-with-label-selector=type=simulated", "--node-lease-duration-seconds=40",
-		"--server-address=127.0.0.1:0"); err != nil {
+	args := []string{
+		"KUBE_FEATURE_WatchListClient=false", filepath.Join(c.parts, "kwok"), // an etcd before 3.5 cannot stream lists, and it would ask on
+		"--kubeconfig=" + c.Kubeconfig, "--config=" + c.file("kwok.yaml"), "--manage-all-nodes=false",
+		"--manage-nodes-with-label-selector=type=simulated", "--node-lease-duration-seconds=40",
+	}
+	for _, of := range []string{"node/fast", "node/heartbeat-with-lease", "pod/fast"} {
+		stages, err := filepath.Glob(filepath.Join(module(t, "sigs.k8s.io/kwok@v0.8.0"), "kustomize/stage", of, "[np]*.yaml"))
+		if err != nil || len(stages) == 0 {
+			t.Fatalf("kwok has no stages for %s: %v", of, err)
+		}
+		for _, file := range stages {
+			args = append(args, "--config="+file)
+		}
+	}
+	if err := c.run("kwok", 0, "env", args...); err != nil {
 		t.Fatal(err)
 	}
 	var list []map[string]any
@@ -42,9 +56,28 @@ func (c *Cluster) Simulate(t testing.TB, nodes int) {
 	}
 	c.Must(t, string(raw), "create", "-f", "-")
 	if err := c.wait(func() error {
-		_, err := c.Kubectl("", "wait", "--for=condition=Ready", "node", "--selector", "type=simulated", "--timeout=100ms")
+		out, err := c.Kubectl("", "get", "node", "--selector", "type=simulated", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status} {end}`)
+		if n := strings.Count(out, "True"); err == nil && n != nodes {
+			err = fmt.Errorf("%d of %d nodes are ready", n, nodes)
+		}
 		return err
 	}); err != nil {
+		t.Fatalf("%v; the end of kwok's log:\n%s", err, c.Log("kwok"))
+	}
+}
+
+// module is the folder of a module's version.
+func module(t testing.TB, version string) string {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", version)
+	cmd.Dir = t.TempDir() // no module
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("download %s: %v: %s", version, err, out)
+	}
+	var found struct{ Dir string }
+	if err := json.Unmarshal(out, &found); err != nil {
 		t.Fatal(err)
 	}
+	return found.Dir
 }
