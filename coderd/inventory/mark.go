@@ -15,8 +15,8 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-// marksAtOnce bounds the marks that a replica writes at the same time.
-const marksAtOnce = 8
+// marksAtOnce bounds the marks that a replica writes at the same time: whoever takes them should not keep claims waiting.
+const marksAtOnce = 4
 
 // Claimed says that workspaces were claimed, after the commit. It never blocks and asks nobody.
 func (s *Service) Claimed(ids ...uuid.UUID) { s.marks.Add(ids...) }
@@ -70,7 +70,9 @@ func (s *Service) mark(ctx context.Context, w *viewsdb.WorkspaceViewsRow) error 
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	err = marker.Mark(ctx, provider.Ref{Name: w.Name, ProviderID: w.ProviderID, WorkspaceID: w.ID},
-		provider.Claim{ID: w.ClaimID.UUID, Owner: w.Owner})
+		provider.Claim{ID: w.ClaimID.UUID, Owner: w.Owner, Tags: provider.Tags{
+			Installation: s.Installation, WorkspaceID: w.ID, Incarnation: w.Incarnation,
+		}})
 	if errors.Is(err, provider.ErrNotFound) {
 		return nil // an inventory says so
 	}

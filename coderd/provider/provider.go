@@ -227,6 +227,7 @@ func DriftEvery(p Provider) time.Duration {
 type Claim struct {
 	ID    uuid.UUID
 	Owner string
+	Tags  Tags // of the workspace: what has others is not it
 }
 
 // CheckPrefix begins the names of what a check of a provider makes, and of nothing else: no row is of these, and inventories

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
@@ -116,6 +118,38 @@ func TestFaults(t *testing.T) {
 		return err == nil && w.State == "deleted"
 	})
 	p.isFull(c, 2)
+}
+
+// A mark is one request, and nothing is written to what is not the workspace: another of its name, or one that lacks a label.
+func TestMark(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	i := p.create(request(spec("", "")))
+	claim := provider.Claim{ID: uuid.New(), Owner: "A Name", Tags: i.Tags}
+	before := len(p.audited())
+	require.NoError(t, p.Mark(t.Context(), refOf(i), claim))
+	require.NoError(t, p.Mark(t.Context(), refOf(i), claim))
+	require.Len(t, p.audited(), before+2)
+	require.Equal(t, claim.ID.String()+"  A Name", p.field(i.Name, `.metadata.labels.prewarm\.dev/claim`)+" "+
+		p.field(i.Name, `.metadata.labels.prewarm\.dev/owner`)+" "+p.field(i.Name, `.metadata.annotations.prewarm\.dev/owner`))
+
+	claim.ID = uuid.New()
+	other := refOf(i)
+	other.ProviderID = i.Name + "/" + uuid.NewString()
+	for _, ref := range []provider.Ref{other, {Name: "nothing", ProviderID: "nothing/" + uuid.NewString()}, {Name: "not a name"}} {
+		require.ErrorIs(t, p.Mark(t.Context(), ref, claim), provider.ErrNotFound)
+	}
+	later := claim
+	later.Tags.Incarnation++
+	require.ErrorIs(t, p.Mark(t.Context(), refOf(i), later), provider.ErrNotFound)
+	for _, label := range []string{labelInstallation, labelWorkspace, labelIncarnation, labelName} {
+		value := p.field(i.Name, ".metadata.labels."+strings.ReplaceAll(label, ".", `\.`))
+		p.kubectl("label", "pod", i.Name, label+"-")
+		require.ErrorIs(t, p.Mark(t.Context(), refOf(i), claim), provider.ErrNotFound, label)
+		p.kubectl("label", "pod", i.Name, label+"="+value)
+	}
+	require.NotEqual(t, claim.ID.String(), p.field(i.Name, `.metadata.labels.prewarm\.dev/claim`))
+	require.NoError(t, p.Mark(t.Context(), refOf(i), claim))
 }
 
 // Who empties nodes may take a pod only where the template says so, and only until it is claimed.

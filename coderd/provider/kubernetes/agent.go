@@ -139,7 +139,7 @@ func secretOf(req provider.CreateRequest, pod *corev1.Pod) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: req.Name, Labels: labels(req),
+			Name: req.Name, Labels: labels(req.Name, req.Tags),
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes}},
 		},
 		Immutable: &yes, Type: corev1.SecretTypeOpaque, Data: data,

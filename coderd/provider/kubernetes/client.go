@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -87,13 +88,38 @@ func (c *cluster) remove(ctx context.Context, resource, name string, uid types.U
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
-// patchPod merges into the pod of that name, if it is the one of that UID: another is a conflict.
-func (c *cluster) patchPod(ctx context.Context, name string, uid types.UID, labels, annotations map[string]string) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": labels, "annotations": annotations}})
-	if err != nil {
-		return err
+// labelPod adds labels and annotations to the pod of that name, and returns it. It is one request that changes nothing, and is invalid, where
+// the pod has not that UID and those labels.
+func (c *cluster) labelPod(ctx context.Context, name string, uid types.UID, has, labels, annotations map[string]string) (*corev1.Pod, error) {
+	type step struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value string `json:"value"`
 	}
-	return c.rest.Patch(types.MergePatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(body).Do(ctx).Error()
+	var steps []step
+	if uid != "" {
+		steps = append(steps, step{Op: "test", Path: "/metadata/uid", Value: string(uid)})
+	}
+	place := func(at, key string) string {
+		return "/metadata/" + at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+	}
+	for _, of := range []struct {
+		op, at string
+		all    map[string]string
+	}{
+		{"test", "labels", has}, {"add", "labels", labels}, {"add", "annotations", annotations},
+	} {
+		for key, value := range of.all {
+			steps = append(steps, step{Op: of.op, Path: place(of.at, key), Value: value})
+		}
+	}
+	body, err := json.Marshal(steps)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{}
+	err = c.rest.Patch(types.JSONPatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(body).Do(ctx).Into(pod)
+	return pod, err
 }
 
 // resizePod has containers of the pod of that name get other resources while they run, if it is the one of that UID.

@@ -32,12 +32,13 @@ const (
 	noteContainer    = "kubectl.kubernetes.io/default-container"
 )
 
-func labels(req provider.CreateRequest) map[string]string {
+// labels are what make a pod, or what belongs to one, that workspace's.
+func labels(name string, tags provider.Tags) map[string]string {
 	return map[string]string{
-		labelInstallation: req.Tags.Installation.String(),
-		labelWorkspace:    req.Tags.WorkspaceID.String(),
-		labelIncarnation:  strconv.Itoa(int(req.Tags.Incarnation)),
-		labelName:         req.Name,
+		labelInstallation: tags.Installation.String(),
+		labelWorkspace:    tags.WorkspaceID.String(),
+		labelIncarnation:  strconv.Itoa(int(tags.Incarnation)),
+		labelName:         name,
 	}
 }
 

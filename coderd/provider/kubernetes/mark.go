@@ -11,38 +11,39 @@ import (
 )
 
 // Mark writes the claim and its owner to the pod as labels, which a disruption budget can select. It also takes back that the pod
-// is safe to evict, and then gives it what it was not to have before a claim.
+// is safe to evict, and then gives it what it was not to have before a claim. It asks nothing before: what the pod must be for that is in
+// the request itself.
 func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Claim) error {
-	f, err := p.find(ctx, ref)
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	labels := map[string]string{labelClaim: claim.ID.String()}
+	name, uid := parts(ref)
+	if !provider.ValidName(name) {
+		return provider.ErrNotFound // no pod of ours
+	}
+	marks := map[string]string{labelClaim: claim.ID.String()}
 	if len(validation.IsValidLabelValue(claim.Owner)) == 0 {
-		labels[labelOwner] = claim.Owner
+		marks[labelOwner] = claim.Owner
 	}
 	notes := movable(false)
 	notes[labelOwner] = claim.Owner
-	if !has(f.Labels, labels) || !has(f.Annotations, notes) {
-		err = p.cluster.patchPod(ctx, f.Name, f.UID, labels, notes)
+	pod, err := p.cluster.labelPod(ctx, name, uid, labels(name, claim.Tags), marks, notes)
+	if apierrors.IsInvalid(err) {
+		return provider.ErrNotFound // another has its name, or it is nobody's any more
 	}
-	if missing := f.missing(); err == nil && len(missing) > 0 {
-		err = p.cluster.resizePod(ctx, f.Name, f.UID, missing)
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // such as by a quota: the next inventory tries again
-			p.logger.Warn(ctx, "a claimed pod keeps the resources of a warm one", slog.F("workspace", f.Name), slog.Error(err))
-		}
+	if err != nil {
+		return mapped(ctx, err)
 	}
-	if apierrors.IsConflict(err) {
-		return provider.ErrNotFound // another has its name
+	missing := found{Pod: pod}.missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	err = p.cluster.resizePod(ctx, name, pod.UID, missing)
+	switch {
+	case apierrors.IsConflict(err):
+		return provider.ErrNotFound
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err): // such as by a quota: the next inventory tries again
+		p.logger.Warn(ctx, "a claimed pod keeps the resources of a warm one", slog.F("workspace", name), slog.Error(err))
 	}
 	return mapped(ctx, err)
-}
-
-func has(all, some map[string]string) bool {
-	for key, value := range some {
-		if is, there := all[key]; !there || is != value {
-			return false
-		}
-	}
-	return true
 }

@@ -41,7 +41,7 @@ func (s spec) build(req provider.CreateRequest) *corev1.Pod {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	maps.Copy(pod.Labels, labels(req))
+	maps.Copy(pod.Labels, labels(req.Name, req.Tags))
 	maps.Copy(pod.Annotations, map[string]string{
 		noteOrganization: req.Organization, noteTemplate: req.Template, notePreset: req.Preset,
 		noteContainer: workspaceContainer(s.pod.Annotations, s.pod.Spec.Containers),

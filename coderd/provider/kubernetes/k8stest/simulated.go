@@ -26,9 +26,9 @@ func (c *Cluster) Simulate(t testing.TB, nodes int) {
 	args := []string{
 		"KUBE_FEATURE_WatchListClient=false", filepath.Join(c.parts, "kwok"), // an etcd before 3.5 cannot stream lists, and it would ask on
 		"--kubeconfig=" + c.Kubeconfig, "--config=" + c.file("kwok.yaml"), "--manage-all-nodes=false",
-		"--manage-nodes-with-label-selector=type=simulated", "--node-lease-duration-seconds=40",
+		"--manage-nodes-with-label-selector=type=simulated", "--node-lease-duration-seconds=0",
 	}
-	for _, of := range []string{"node/fast", "node/heartbeat-with-lease", "pod/fast"} {
+	for _, of := range []string{"node/fast", "node/heartbeat", "pod/fast"} {
 		stages, err := filepath.Glob(filepath.Join(module(t, "sigs.k8s.io/kwok@v0.8.0"), "kustomize/stage", of, "[np]*.yaml"))
 		if err != nil || len(stages) == 0 {
 			t.Fatalf("kwok has no stages for %s: %v", of, err)
