@@ -61,7 +61,7 @@ test-long: build postgres haproxy sshd docker debian chromium helm ## Run the lo
 
 .PHONY: test-ci
 test-ci: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
-	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) ci
+	$(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on
@@ -86,7 +86,7 @@ gitea-e2e: build postgres ## Run jobs of a real Gitea, which it builds the first
 	folder=$$(scripts/gitea.sh) && PREWARM_GITEA=$$folder go test -count=1 -v -timeout 30m ./coderd/e2e/gitea $(ARGS)
 
 .PHONY: k8s-binaries
-k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s-e2e`, once for a machine, in a quarter of an hour
+k8s-binaries: toolchain ## Build the parts of a Kubernetes cluster for `make k8s-e2e`, once for a machine, in 20 minutes
 	@scripts/k8s.sh >/dev/null
 
 .PHONY: k8s-e2e

@@ -100,11 +100,7 @@ var shortSuites = []step{
 // ciSuites are what CI runs after `make test`: the long suites in short, but for what that has run.
 var ciSuites = []step{
 	// The limit is for a hang: the tests of the package together take minutes on idle processors, and longer on busy ones.
-	suite("e2e", 20*time.Minute, nil, "-skip", shortTests+"|^TestClusterChart$", "./coderd/e2e", "./deploy"),
-	// These have a real cluster each, whose tests wait for pods, so that more of them run at once than of others.
-	suite("kubernetes", 20*time.Minute, []string{"PREWARM_SEED=1"}, "-parallel=8", "./coderd/e2e/kubernetes"),
-	suite("scale", 10*time.Minute, nil, "./coderd/e2e/kubernetes/scale"),
-	suite("chart", 20*time.Minute, nil, "-run", "^TestClusterChart$", "./deploy"),
+	suite("e2e", 20*time.Minute, nil, "-skip", shortTests+"|^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/faults"),
 	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/chaos"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),

@@ -106,7 +106,7 @@ func TestManyPods(t *testing.T) {
 	t.Logf("claims while the API server is frozen: %s", late)
 	claimed += each
 	shown() // what failed is made up for by an inventory
-	require.Equal(t, claimed, audited(t, cluster, namespace)["patch pods"])
+	require.LessOrEqual(t, audited(t, cluster, namespace)["patch pods"], claimed+claimed/10, "one write each, but where an inventory was there too")
 	t.Logf("requests to the API server at the end: %v; the server has %d MiB", audited(t, cluster, namespace), resident(t, server))
 }
 
