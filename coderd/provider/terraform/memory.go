@@ -26,7 +26,7 @@ type Memory struct {
 // defaultRunMemory is for one run: the plugins of large clouds take some hundred MiB, and a plan of thousands of resources more.
 const defaultRunMemory = 2 << 30
 
-// or fills in the defaults: all runs together may use half of the machine.
+// or fills in the defaults. Few runs take what they may, so that all together may be promised what the machine has.
 func (m Memory) or() (Memory, error) {
 	if m.Run == 0 {
 		m.Run = defaultRunMemory
@@ -40,7 +40,7 @@ func (m Memory) or() (Memory, error) {
 		if err != nil || has.MemTotalBytes == nil {
 			return m, xerrors.Errorf("read the machine's memory: %w", err)
 		}
-		m.Total = max(m.Run, int64(*has.MemTotalBytes/2))
+		m.Total = max(m.Run, int64(*has.MemTotalBytes))
 	}
 	if m.Total < m.Run {
 		return m, xerrors.Errorf("memory.total: %s is less than a run may use, %s", size(m.Total), size(m.Run))
