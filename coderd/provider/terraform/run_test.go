@@ -70,7 +70,10 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(w.root)) })
 	require.NoError(t, os.Chmod(w.root, 0o711))
-	w.Runner, err = terraform.New(t.Context(), terraform.Options{Program: path, Root: w.root, Clock: clock, AllowServerIdentity: true})
+	w.Runner, err = terraform.New(t.Context(), terraform.Options{
+		Program: path, Root: w.root, Clock: clock, AllowServerIdentity: true,
+		Memory: terraform.Memory{Total: 64 << 30},
+	}) // as many runs at a time as a test has
 	require.NoError(t, err)
 	return w
 }
