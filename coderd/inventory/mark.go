@@ -15,7 +15,7 @@ import (
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
-// marksAtOnce bounds the marks that a replica writes at the same time: whoever takes them should not keep claims waiting.
+// marksAtOnce bounds the marks that a replica writes at the same time, so that claims keep the processors.
 const marksAtOnce = 4
 
 // Claimed says that workspaces were claimed, after the commit. It never blocks and asks nobody.

@@ -75,7 +75,7 @@ func (a *acts) verify(all []*userstest.User) {
 			_, err = a.in.engine.Client.ContainerInspect(ctx, h.ProviderID, client.ContainerInspectOptions{})
 			if a.removed[h.ProviderID] {
 				gone++
-				assert.True(a.t, alarms[h.ID.String()], "people are told that %s is missing", h.Name)
+				assert.True(a.t, alarms[h.ID.String()], "an alarm says that %s is missing", h.Name)
 			} else {
 				assert.NoError(a.t, err, "the container of %s, which its user holds", h.Name)
 			}

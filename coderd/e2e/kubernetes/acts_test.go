@@ -69,7 +69,7 @@ var menu = []struct {
 	{"another installation's", 2, (*acts).foreignInstallation},
 	{"a copy with all labels, of another name", 2, func(a *acts) string { return a.hit(a.copies) }},
 	{"our labels, of no row", 3, (*acts).stray},
-	{"removed, and made anew", 2, func(a *acts) string { return a.hit(a.anew) }},
+	{"removed, and made again", 2, func(a *acts) string { return a.hit(a.remake) }},
 	{"the API server refuses connections", 1, func(a *acts) string { return a.trouble(refusing, true) }},
 	{"it answers 503", 1, func(a *acts) string {
 		return a.trouble(answering(http.StatusServiceUnavailable, "ServiceUnavailable"), true)
@@ -318,12 +318,12 @@ func (a *acts) stray() string {
 	return ""
 }
 
-// anew makes a pod with the name and all labels of one that it removes, as tools do that update images.
-func (a *acts) anew(pod *corev1.Pod) (bool, error) {
+// remake makes a pod with the name and all labels of one that it removes, as tools do that update images.
+func (a *acts) remake(pod *corev1.Pod) (bool, error) {
 	if _, err := a.remove("--force", "--grace-period=0")(pod); err != nil {
 		return false, err
 	}
-	a.strays[string(a.make(pod.Name, pod.Labels).UID)] = "made anew"
+	a.strays[string(a.make(pod.Name, pod.Labels).UID)] = "made again"
 	return true, nil
 }
 

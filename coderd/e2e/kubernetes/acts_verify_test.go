@@ -19,7 +19,7 @@ func (a *acts) ours(labels map[string]string, name string) bool {
 }
 
 // amiss says what is not as it should be yet: the pool is full, nothing is under way, the cluster has the pod of each live workspace
-// and nothing else of ours, claimed ones show it, and people are told of claimed ones whose pod is gone.
+// and nothing else of ours, claimed ones show it, and an alarm names each claimed one whose pod is gone.
 func (a *acts) amiss() string {
 	a.t.Helper()
 	presets, err := a.client.Presets(a.t.Context())
@@ -106,7 +106,7 @@ func (a *acts) verify(users []*userstest.User) {
 				if _, recorded := rows[idOf(pod)]; recorded {
 					end = "taken for what it claims to be"
 				}
-				assert.Equal(a.t, "made anew", kind)
+				assert.Equal(a.t, "made again", kind)
 			}
 		}
 		ends[kind+", "+end]++

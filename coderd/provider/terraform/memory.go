@@ -37,8 +37,11 @@ func (m Memory) or() (Memory, error) {
 			return m, xerrors.Errorf("read the machine's memory: %w", err)
 		}
 		has, err := proc.Meminfo()
-		if err != nil || has.MemTotalBytes == nil {
+		if err != nil {
 			return m, xerrors.Errorf("read the machine's memory: %w", err)
+		}
+		if has.MemTotalBytes == nil {
+			return m, xerrors.New("the machine does not say how much memory it has: set memory.total in the provider's configuration")
 		}
 		m.Total = max(m.Run, int64(*has.MemTotalBytes))
 	}
