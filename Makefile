@@ -61,7 +61,7 @@ test-long: build postgres haproxy sshd docker debian chromium helm ## Run the lo
 
 .PHONY: test-ci
 test-ci: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in short, as CI does after `make test`; ARGS='-only e2e' for some
-	$(SUITES) -binary bin/prewarm $(ARGS) ci
+	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) ci
 
 .PHONY: sim
 sim: postgres ## Simulate replicas deterministically: SEEDS=200 of STEPS=500 each and those that once fell, or SEEDS from FIRST=n on

@@ -3,10 +3,12 @@
 //
 // The changes that are possible are found in the source, and a sample of them is drawn by a seed, so that the same seed
 // tries the same ones on the same tree. The tree itself is left alone: `go test -overlay` reads the changed file from
-// elsewhere. Each outcome is a line of a file at once; what has a line there is not tried again, so that a run can end at
+// elsewhere. Each test of a room runs on its own first, with a profile of what it runs, so that a change is judged by just those
+// that run it. Each outcome is a line of a file at once; what has a line there is not tried again, so that a run can end at
 // any time and go on later.
 //
-//	killed     a test failed, or did not end in time
-//	survived   all tests of the room passed
-//	no build   it does not compile, and says nothing
+//	killed        a test failed, or did not end in time
+//	survived      all tests of the room that run it passed
+//	not reached   no test of the room runs it: a survivor, too
+//	no build      it does not compile, and says nothing
 package main

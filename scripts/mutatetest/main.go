@@ -70,7 +70,11 @@ func run(ctx context.Context, seed uint64, n int, only, out string, list bool) e
 	if err != nil {
 		return xerrors.Errorf("start PostgreSQL for the run: %w", err)
 	}
-	t := tester{root: root, env: append(os.Environ(), dbtest.URLEnv+"="+url), sound: map[string]bool{}}
+	kept, err := keep(ctx, filepath.Dir(out))
+	if err != nil {
+		return err
+	}
+	t := tester{root: root, env: append(os.Environ(), dbtest.URLEnv+"="+url), known: map[string]knowledge{}, kept: kept}
 	for i, s := range sites {
 		if _, ok := done[s.id()]; ok {
 			continue
@@ -120,21 +124,37 @@ func record(path string, s site, outcome string) error {
 	return errors.Join(err, f.Close())
 }
 
+// keep is a folder for what is found out about the tests of this commit. Where something is not committed, it is none.
+func keep(ctx context.Context, beneath string) (string, error) {
+	commit, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12").Output()
+	if err != nil {
+		return "", xerrors.Errorf("ask git for the commit: %w", err)
+	}
+	name := strings.TrimSpace(string(commit))
+	if strings.HasSuffix(name, "-dirty") {
+		return "", nil
+	}
+	dir := filepath.Join(beneath, "mutants-"+name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", xerrors.Errorf("keep what is known of the tests: %w", err)
+	}
+	return dir, nil
+}
+
 // tester runs the tests of rooms.
 type tester struct {
 	root  string
 	env   []string
-	sound map[string]bool // rooms whose tests pass as they are
+	known map[string]knowledge // by room
+	kept  string               // folder of what runs before have found out; empty: none
 }
 
 // try says what comes of a change.
 func (t *tester) try(ctx context.Context, s site) (string, error) {
 	of := rooms[slices.IndexFunc(rooms, func(r room) bool { return r.name == s.room })]
-	if !t.sound[s.room] {
-		if output, err := t.test(ctx, of.tests); err != nil {
-			return "", xerrors.Errorf("the tests of %s fail without any change: %w\n%s", s.room, err, output)
-		}
-		t.sound[s.room] = true
+	k, err := t.know(ctx, of)
+	if err != nil {
+		return "", err
 	}
 	path := filepath.Join(t.root, s.file)
 	source, err := os.ReadFile(path)
@@ -154,37 +174,32 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	if err := errors.Join(os.WriteFile(changed, s.apply(source), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", xerrors.Errorf("change %s: %w", s.file, err)
 	}
-	output, err := t.test(ctx, of.nearest(s.file), "-overlay", overlay)
-	switch {
-	case ctx.Err() != nil:
-		return "", errors.New("interrupted; the same command goes on from here")
-	case err == nil:
-		return "survived", nil
-	case strings.Contains(output, "[build failed]") || strings.Contains(output, "[setup failed]"):
-		return "no build", nil
+	tests, took := k.of(s)
+	if len(tests) == 0 {
+		return "not reached", nil
 	}
-	return "killed", nil
-}
-
-// test runs the tests of packages, one package after the other, until one fails. It leaves out what only costs time: vet, and
-// what debuggers need.
-func (t *tester) test(ctx context.Context, packages []string, flags ...string) (string, error) {
-	for _, p := range packages {
-		args := slices.Concat([]string{"test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout", limit.String()}, flags, []string{p})
-		cmd := exec.CommandContext(ctx, "go", args...)
-		cmd.Dir, cmd.Env = t.root, t.env
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		cmd.WaitDelay = 20 * time.Second
-		if output, err := cmd.CombinedOutput(); err != nil {
-			return string(output), err
+	for _, pkg := range of.nearest(s.file) { // without what only costs time: vet, and what debuggers need
+		if len(tests[pkg]) == 0 {
+			continue
+		}
+		output, err := t.command(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout",
+			min(limit, time.Minute+10*took).String(), "-overlay", overlay, "-run", exactly(tests[pkg]...), pkg).CombinedOutput()
+		switch {
+		case ctx.Err() != nil:
+			return "", errors.New("interrupted; the same command goes on from here")
+		case err == nil:
+		case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
+			return "no build", nil
+		default:
+			return "killed", nil
 		}
 	}
-	return "", nil
+	return "survived", nil
 }
 
 // report prints the table of what was tried, and the survivors.
 func report(sites []site, done map[string]string) {
-	fmt.Print("\n| room | killed | survived | no build |\n| --- | ---: | ---: | ---: |\n")
+	fmt.Print("\n| room | killed | survived | not reached | no build |\n| --- | ---: | ---: | ---: | ---: |\n")
 	for _, r := range rooms {
 		n := map[string]int{}
 		for _, s := range sites {
@@ -192,11 +207,11 @@ func report(sites []site, done map[string]string) {
 				n[done[s.id()]]++
 			}
 		}
-		fmt.Printf("| %s | %d | %d | %d |\n", r.name, n["killed"], n["survived"], n["no build"])
+		fmt.Printf("| %s | %d | %d | %d | %d |\n", r.name, n["killed"], n["survived"], n["not reached"], n["no build"])
 	}
 	for _, s := range sites {
-		if done[s.id()] == "survived" {
-			fmt.Printf("survived: %s\n", s.id())
+		if outcome := done[s.id()]; outcome == "survived" || outcome == "not reached" {
+			fmt.Printf("%s: %s\n", outcome, s.id())
 		}
 	}
 }

@@ -63,6 +63,7 @@ type site struct {
 	file     string // relative to the root
 	offset   int
 	line     int
+	runs     int // the line of the statement that runs it: of a SQL statement, the first of its method
 	old, new string
 }
 
@@ -121,10 +122,16 @@ func find(room, file string, source []byte) ([]site, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("parse %s: %w", file, err)
 	}
+	methods := map[string]int{}
+	for _, d := range parsed.Decls {
+		if method, ok := d.(*ast.FuncDecl); ok && method.Recv != nil {
+			methods[method.Name.Name] = set.Position(method.Body.Lbrace).Line
+		}
+	}
 	var sites []site
 	add := func(at token.Pos, from, to string) {
 		p := set.Position(at)
-		sites = append(sites, site{room, file, p.Offset, p.Line, from, to})
+		sites = append(sites, site{room, file, p.Offset, p.Line, p.Line, from, to})
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -148,7 +155,9 @@ func find(room, file string, source []byte) ([]site, error) {
 				add(n.Pos(), n.Value, strconv.Itoa(v+1))
 			}
 			if n.Kind == token.STRING && strings.HasPrefix(n.Value, "`-- name: ") {
+				name, _, _ := strings.Cut(strings.TrimPrefix(n.Value, "`-- name: "), " ")
 				for _, s := range statement(n.Value) {
+					s.runs = methods[name]
 					s.room, s.file, s.line = room, file, set.Position(n.Pos()).Line+strings.Count(n.Value[:s.offset], "\n")
 					s.offset += set.Position(n.Pos()).Offset
 					sites = append(sites, s)

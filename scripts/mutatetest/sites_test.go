@@ -90,7 +90,8 @@ func TestTry(t *testing.T) {
 	root := t.TempDir()
 	for name, content := range map[string]string{
 		"go.mod": "module m\n\ngo 1.26\n",
-		"p.go":   "package p\n\nfunc less(a, b int) bool { return a < b }\n\nfunc sum(a, b string) string { return a + b }\n",
+		"p.go": "package p\n\nfunc less(a, b int) bool { return a < b }\n\nfunc sum(a, b string) string { return a + b }\n\n" +
+			"func never(a int) bool { return a > 0 || a < -1 }\n",
 		"p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestLess(t *testing.T) {\n\tif !less(1, 2) || less(3, 2) {\n\t\tt.Fatal()\n\t}\n" +
 			"\tif sum(\"a\", \"b\") != \"ab\" {\n\t\tt.Fatal()\n\t}\n}\n",
 	} {
@@ -103,14 +104,14 @@ func TestTry(t *testing.T) {
 	require.NoError(t, err)
 	sites, err := find("r", "p.go", source)
 	require.NoError(t, err)
-	require.Len(t, sites, 2)
+	require.Len(t, sites, 7)
 	swapped := sites[0]
 	swapped.new = ">"
-	tester := tester{root: root, env: append(os.Environ(), "GOFLAGS=-mod=mod"), sound: map[string]bool{}}
+	tester := tester{root: root, env: append(os.Environ(), "GOFLAGS=-mod=mod"), known: map[string]knowledge{}}
 	for _, tc := range []struct {
 		site site
 		want string
-	}{{sites[0], "survived"}, {swapped, "killed"}, {sites[1], "no build"}} {
+	}{{sites[0], "survived"}, {swapped, "killed"}, {sites[1], "no build"}, {sites[2], "not reached"}} {
 		got, err := tester.try(t.Context(), tc.site)
 		require.NoError(t, err)
 		require.Equal(t, tc.want, got, tc.site.id())

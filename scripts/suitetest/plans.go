@@ -100,13 +100,17 @@ var shortSuites = []step{
 // ciSuites are what CI runs after `make test`: the long suites in short, but for what that has run.
 var ciSuites = []step{
 	// The limit is for a hang: the tests of the package together take minutes on idle processors, and longer on busy ones.
-	suite("e2e", 20*time.Minute, nil, "-skip", shortTests+"|^TestClusterChart$", "./coderd/e2e", "./deploy"), // that one needs a cluster
+	suite("e2e", 20*time.Minute, nil, "-skip", shortTests+"|^TestClusterChart$", "./coderd/e2e", "./deploy"), // below
 	suite("faults", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/faults"),
 	suite("chaos", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/chaos"),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=1m", "PREWARM_SEED=2"}, "./coderd/chaos/storm"),
 	suite("engine", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-skip", shortTests, "./coderd/chaos/engine"),
 	upgrade,
 	simulation(1, 50),
+	// These need the parts of scripts/k8s.sh. The first wait for pods, so that more of them run at once than of others.
+	suite("kubernetes", 15*time.Minute, []string{"PREWARM_SEED=1"}, "-parallel=8", "./coderd/e2e/kubernetes"),
+	suite("scale", 10*time.Minute, nil, "./coderd/e2e/kubernetes/scale"),
+	suite("chart", 10*time.Minute, nil, "-run", "^TestClusterChart$", "./deploy"),
 }
 
 // longSuites are all long suites in full.
@@ -124,7 +128,6 @@ var longSuites = []step{
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
 	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
 	upgrade,
-	// Without its parts (scripts/k8s.sh) it fails. Its tests wait for pods, so that more of them run at once than of others.
 	suite("kubernetes", time.Hour, []string{"PREWARM_ROUNDS=20", "CI=true"}, "-parallel=8", "./coderd/e2e/kubernetes"),
 	suite("scale", time.Hour, []string{"PREWARM_PODS=5000", "CI=true"}, "-v", "./coderd/e2e/kubernetes/scale"),
 	simulation(200, 50),

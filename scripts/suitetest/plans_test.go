@@ -32,15 +32,14 @@ func TestPackages(t *testing.T) {
 	require.Contains(t, all.pure, "./coderd/prebuilds")
 	require.Contains(t, all.sequential, "./scripts/rules")
 
-	// Every suite is a step of CI, which runs `make test` too, and of the long plan, but for what needs a real Gitea, or in CI a
-	// real Kubernetes.
+	// Every suite is a step of CI, which runs `make test` too, and of the long plan, but for what needs a real Gitea.
 	for name, steps := range map[string][]step{"ci": slices.Concat(shortSuites, ciSuites), "long": longSuites} {
 		var words []string
 		for _, s := range steps {
 			words = append(words, s.command...)
 		}
 		for _, suite := range suites {
-			if suite == "coderd/e2e/gitea" || strings.HasPrefix(suite, "coderd/e2e/kubernetes") && name == "ci" {
+			if suite == "coderd/e2e/gitea" {
 				continue
 			}
 			require.True(t, slices.Contains(words, "./"+suite), "%s does not run %s", name, suite)

@@ -79,6 +79,17 @@ func (c *Cluster) Freeze(t testing.TB) { c.signal(t, syscall.SIGSTOP) }
 // Thaw has the API server go on.
 func (c *Cluster) Thaw(t testing.TB) { c.signal(t, syscall.SIGCONT) }
 
+// Yield has all parts take only what others leave of the processors, from now on. On machines of their own they would take nothing.
+func (c *Cluster) Yield(t testing.TB) {
+	t.Helper()
+	const lowest = 19
+	for _, p := range c.processes {
+		if err := syscall.Setpriority(syscall.PRIO_PGRP, p.cmd.Process.Pid, lowest); err != nil {
+			t.Fatalf("lower the priority of %s: %v", p.name, err)
+		}
+	}
+}
+
 func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
 	for _, p := range c.processes {
