@@ -183,7 +183,7 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 			continue
 		}
 		output, err := t.command(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout",
-			min(limit, time.Minute+10*took).String(), "-overlay", overlay, "-run", exactly(tests[pkg]...), pkg).CombinedOutput()
+			min(limit, 45*time.Second+2*took).String(), "-overlay", overlay, "-run", exactly(tests[pkg]...), pkg).CombinedOutput()
 		switch {
 		case ctx.Err() != nil:
 			return "", errors.New("interrupted; the same command goes on from here")
