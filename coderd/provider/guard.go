@@ -95,7 +95,7 @@ var _ interface {
 	Execer
 	Logger
 	MakingLogger
-	Stopper
+	StopChecker
 	Isolator
 	Resetter
 	Reserver
@@ -128,6 +128,14 @@ func (g *guarded) ArchiveOf(spec json.RawMessage) string {
 		return taker.ArchiveOf(spec)
 	}
 	return ""
+}
+
+// Stops is nil for a provider that stops all of its workspaces.
+func (g *guarded) Stops(spec json.RawMessage, parameters map[string]string) error {
+	if some, ok := As[StopChecker](g.inner); ok {
+		return some.Stops(spec, parameters)
+	}
+	return nil
 }
 
 // RunnerName is the name itself, unless the wrapped provider has another.

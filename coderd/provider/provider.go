@@ -140,6 +140,13 @@ type Stopper interface {
 	Start(ctx context.Context, ref Ref) error
 }
 
+// StopChecker is a Stopper that can stop the workspaces of some specs only.
+type StopChecker interface {
+	Stopper
+	// Stops is nil where those of a valid spec can be stopped; else why not, and what to do.
+	Stops(spec json.RawMessage, parameters map[string]string) error
+}
+
 // Isolator is a provider that may not be able to end all that runs in a workspace, depending on the machine.
 type Isolator interface {
 	// Isolated is nil where all ends with its workspace; else why that is not sure. A template that has its workspaces used

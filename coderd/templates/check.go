@@ -135,13 +135,6 @@ func (c *checker) template(t Template, existing []database.Provider) {
 		}
 	}
 	c.machines(t, p)
-	_, stops := provider.As[provider.Stopper](p)
-	for _, preset := range t.Presets {
-		if preset.standbyRunning() != nil && !stops {
-			c.problems.add(preset.Prebuilds.Standby.at, "preset %q: provider %q cannot stop and start its workspaces: leave standby "+
-				"out, or take another provider", preset.Name, t.Provider)
-		}
-	}
 	c.archive(t, p)
 	if len(t.Presets) == 0 {
 		c.refusals(t, Preset{at: t.specAt}, p.Validate(t.Spec, map[string]string{}))
@@ -152,6 +145,25 @@ func (c *checker) template(t Template, existing []database.Provider) {
 			problems = c.ask(t, preset, p)
 		}
 		c.refusals(t, preset, problems)
+		if len(problems) == 0 {
+			c.standby(t, preset, p)
+		}
+	}
+}
+
+// standby says why workspaces of a preset cannot be stopped, where they are to be.
+func (c *checker) standby(t Template, preset Preset, p provider.Provider) {
+	if preset.standbyRunning() == nil {
+		return
+	}
+	if _, stops := provider.As[provider.Stopper](p); !stops {
+		c.problems.add(preset.Prebuilds.Standby.at, "preset %q: provider %q cannot stop and start its workspaces: leave standby "+
+			"out, or take another provider", preset.Name, t.Provider)
+	}
+	if some, ok := provider.As[provider.StopChecker](p); ok {
+		if err := some.Stops(t.Spec, preset.Parameters); err != nil {
+			c.problems.add(preset.Prebuilds.Standby.at, "preset %q: %v; or leave standby out", preset.Name, err)
+		}
 	}
 }
 

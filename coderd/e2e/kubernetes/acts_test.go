@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/chaos/userstest"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes/k8stest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -70,6 +72,7 @@ var menu = []struct {
 	{"a copy with all labels, of another name", 2, func(a *acts) string { return a.hit(a.copies) }},
 	{"our labels, of no row", 3, (*acts).stray},
 	{"removed, and made again", 2, func(a *acts) string { return a.hit(a.remake) }},
+	{"the volume claim of a stopped one", 3, (*acts).removeVolume},
 	{"the API server refuses connections", 1, func(a *acts) string { return a.trouble(refusing, true) }},
 	{"it answers 503", 1, func(a *acts) string {
 		return a.trouble(answering(http.StatusServiceUnavailable, "ServiceUnavailable"), true)
@@ -104,15 +107,20 @@ func TestActs(t *testing.T) {
 	id, err := a.store.EnsureInstallation(t.Context())
 	require.NoError(t, err)
 	a.installation = id.String()
-	apply(t, a.client, p.document(a.between.kubeconfig, fmt.Sprintf(plain, 5), "    inventory_every: 10s\n"))
+	pools := fmt.Sprintf(plain, 5) + strings.TrimPrefix(fmt.Sprintf(halfStopped, 4), "\ntemplates:\n")
+	apply(t, a.client, p.document(a.between.kubeconfig, pools, "    inventory_every: 10s\n"))
 	_, err = a.client.ConfirmProvider(t.Context(), "cluster") // that orphans are deleted there
 	require.NoError(t, err)
 	p.eventually("the pool fills", func() bool { return a.amiss() == "" })
 
 	users, tally, stop := userstest.Start(t, userstest.Options{
 		Clients: []*sdk.Client{servers[0].Client, servers[1].Client}, Random: a.random, Every: 2 * time.Second,
-		Asks: func(*rand.Rand) sdk.ClaimRequest {
-			return sdk.ClaimRequest{Template: "plain", Preset: "default", Mode: "require"}
+		Asks: func(random *rand.Rand) sdk.ClaimRequest {
+			of := "plain"
+			if random.IntN(4) == 0 {
+				of = "volumes"
+			}
+			return sdk.ClaimRequest{Template: of, Preset: "default", Mode: "require"}
 		},
 	})
 	a.tally = tally
@@ -167,7 +175,32 @@ func (a *acts) all() map[string]*corev1.Pod {
 	return all
 }
 
-func idOf(pod *corev1.Pod) string { return pod.Name + "/" + string(pod.UID) }
+// idOf is what the server knows a pod by: one with a volume by that.
+func idOf(pod *corev1.Pod) string {
+	if hasVolume(pod) {
+		return pod.Name + "/" + string(pod.OwnerReferences[0].UID) + "/home"
+	}
+	return pod.Name + "/" + string(pod.UID)
+}
+
+func hasVolume(pod *corev1.Pod) bool { return len(pod.OwnerReferences) > 0 }
+
+// halfStopped is a pool of pods with a volume, half of which are stopped.
+const halfStopped = `
+templates:
+  - name: volumes
+    provider: cluster
+    boot_timeout: 5m
+    spec:
+      volume_claim_templates:
+        - metadata: {name: home}
+          spec: {accessModes: [ReadWriteOnce], storageClassName: ` + k8stest.Storage + `, resources: {requests: {storage: 1Mi}}}
+      pod:
+        spec:
+          terminationGracePeriodSeconds: 5
+          containers: [{name: dev, image: "` + k8stest.Guest + `", imagePullPolicy: Never, command: [/bin/guest, serve], volumeMounts: [{name: home, mountPath: /home}]}]
+    presets: [{name: default, prebuilds: {instances: %d, standby: {running: 50%%}}}]
+`
 
 // row is a workspace, deleted or not.
 type row struct{ id, name, state string }
@@ -256,6 +289,9 @@ func (a *acts) label(pod, change string) error {
 
 // unlabel makes a pod nobody's: it is not touched from then on.
 func (a *acts) unlabel(pod *corev1.Pod) (bool, error) {
+	if hasVolume(pod) {
+		return false, errors.New("one with our volume stays ours")
+	}
 	if err := a.label(pod.Name, labelWorkspace+"-"); err != nil {
 		return false, err
 	}
@@ -325,6 +361,25 @@ func (a *acts) remake(pod *corev1.Pod) (bool, error) {
 	}
 	a.strays[string(a.make(pod.Name, pod.Labels).UID)] = "made again"
 	return true, nil
+}
+
+// removeVolume takes away all that there is of a stopped workspace.
+func (a *acts) removeVolume() string {
+	var stopped []string
+	rows := a.rows()
+	for id, r := range rows {
+		if r.state == "standby" && !a.gone[id] && a.all()[r.name] == nil {
+			stopped = append(stopped, id)
+		}
+	}
+	if len(stopped) == 0 {
+		return "none is stopped"
+	}
+	slices.Sort(stopped)
+	id := stopped[a.random.IntN(len(stopped))]
+	a.gone[id] = true
+	a.kubectl("delete", "persistentvolumeclaim", "prewarm."+rows[id].name+".home", "--wait=false")
+	return a.rows()[id].state
 }
 
 // trouble lasts for some seconds, in which claims go on: those of what is ready need no API server.

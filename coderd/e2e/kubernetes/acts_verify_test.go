@@ -52,7 +52,7 @@ func (a *acts) amiss() string {
 		case r.state == "deleted" && has:
 			return fmt.Sprintf("there is the pod %s of %s, which is deleted", id, r.name)
 		case r.state == "deleted":
-		case has == (a.gone[id] && stays):
+		case r.state == "standby" && (has || a.gone[id]), r.state != "standby" && has == (a.gone[id] && stays):
 			return fmt.Sprintf("%s is %s; its pod %s is there: %t", r.name, r.state, id, has)
 		case !has && r.state == "claimed" && !told[r.id]:
 			return fmt.Sprintf("nobody was told that %s is claimed and missing", r.name)
@@ -64,6 +64,27 @@ func (a *acts) amiss() string {
 	}
 	for id := range there {
 		return fmt.Sprintf("there is the pod %s, which is no workspace's", id)
+	}
+	return a.volumesAmiss()
+}
+
+// volumesAmiss says of which volume claim there is no workspace, or the other way round.
+func (a *acts) volumesAmiss() string {
+	there := map[string]bool{}
+	for name := range strings.FieldsSeq(a.kubectl("get", "persistentvolumeclaims", "-o", "name")) {
+		there[strings.TrimPrefix(name, "persistentvolumeclaim/prewarm.")] = true
+	}
+	for id, r := range a.rows() {
+		name := r.name + ".home"
+		if strings.HasSuffix(id, "/home") && r.state != "deleted" && !there[name] && !a.gone[id] {
+			return fmt.Sprintf("%s is %s, and has no volume", r.name, r.state)
+		}
+		if r.state != "deleted" {
+			delete(there, name)
+		}
+	}
+	for name := range there {
+		return "there is the volume " + name + ", which is no workspace's"
 	}
 	return ""
 }
@@ -119,7 +140,7 @@ func (a *acts) verify(users []*userstest.User) {
 			require.NoError(a.t, err)
 			assert.Equal(a.t, "claimed", w.State, "workspace %s, which its user holds", h.Name)
 			assert.Equal(a.t, &h.Claim, w.ClaimID)
-			if !a.gone[h.ProviderID] {
+			if !a.gone[h.ProviderID] { // what was stopped has been started meanwhile
 				assert.True(a.t, there[h.ProviderID], "the pod of %s, which its user holds", h.Name)
 				assert.Empty(a.t, w.Fault)
 			} else {

@@ -42,10 +42,12 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	left := 0
-	for range rounds(8) {
-		req := request(spec("", ""))
+	for round := range rounds(8) {
+		req := request(spec(`, "command": ["/bin/guest", "serve"]`, ""))
+		if round%2 == 0 {
+			req.Spec = withVolumes(`, "command": ["/bin/guest", "serve"]`)
+		}
 		req.Callback = provider.Callback{CallbackURL: "http://prewarm.test/api/v1/instances/x", Token: "the-token"}
-		req.Spec = spec(`, "command": ["/bin/guest", "serve"]`, "")
 		raw, err := json.Marshal(child{p.config, req})
 		require.NoError(t, err)
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestChild$")
@@ -73,5 +75,5 @@ func TestKilled(t *testing.T) {
 		require.NoError(t, p.Delete(t.Context(), refOf(i)))
 	}
 	t.Logf("%d of %d kills left a pod", left, rounds(8))
-	require.Empty(t, p.kubectl("get", "pods,secrets", "-o", "name"))
+	require.Empty(t, p.kubectl("get", "pods,secrets,persistentvolumeclaims", "-o", "name"))
 }

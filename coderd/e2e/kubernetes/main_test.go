@@ -88,6 +88,16 @@ func spec(container, pod string) json.RawMessage {
 		"imagePullPolicy": "Never"%s}]%s}}}`, k8stest.Guest, container, pod)
 }
 
+// withVolumes is one with two volumes, at /home and /cache.
+func withVolumes(container string) json.RawMessage {
+	claim := func(name string) string {
+		return fmt.Sprintf(`{"metadata": {"name": %q}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": %q,
+			"resources": {"requests": {"storage": "1Mi"}}}}`, name, k8stest.Storage)
+	}
+	mounts := `, "volumeMounts": [{"name": "home", "mountPath": "/home"}, {"name": "cache", "mountPath": "/cache"}]`
+	return fmt.Appendf(nil, `{"volume_claim_templates": [%s, %s], %s`, claim("home"), claim("cache"), spec(container+mounts, "")[1:])
+}
+
 func request(spec json.RawMessage) provider.CreateRequest {
 	return provider.CreateRequest{
 		Name: "guest-" + strings.ToLower(rand.Text()[:8]), Organization: "default", Template: "guests", Preset: "small",

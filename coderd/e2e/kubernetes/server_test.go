@@ -231,7 +231,8 @@ func TestDocumentation(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/providers/kubernetes.md")
 	require.NoError(t, err)
 	server := p.serverOf(dbtest.URL(t))
-	here := strings.NewReplacer("/etc/prewarm/kubeconfig", p.config.Kubeconfig, "namespace: workspaces", "namespace: "+p.namespace)
+	here := strings.NewReplacer("/etc/prewarm/kubeconfig", p.config.Kubeconfig, "namespace: workspaces", "namespace: "+p.namespace,
+		"storageClassName: standard", "storageClassName: "+k8stest.Storage, "storage: 10Gi", "storage: 1Mi")
 	pools := 0
 	for _, block := range yamlBlock.FindAllStringSubmatch(string(page), -1) {
 		switch first, _, _ := strings.Cut(block[1], ":"); first {

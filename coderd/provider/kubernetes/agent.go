@@ -130,8 +130,26 @@ func (p *Provider) installer(program corev1.VolumeMount) corev1.Container {
 // literal is a value in which Kubernetes is not to look for references to other variables.
 func literal(value string) string { return strings.ReplaceAll(value, "$(", "$$(") }
 
+// ownerOfSecret is the pod, or what that hangs on and what stays when it is stopped.
+func ownerOfSecret(pod *corev1.Pod) metav1.OwnerReference {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
+	if anchor, _ := anchorOf(pod); anchor != nil {
+		owner = *anchor
+	}
+	yes := true
+	owner.Controller = &yes
+	return owner
+}
+
+// controlled says whether a secret is the one of this pod.
+func controlled(secret *corev1.Secret, pod *corev1.Pod) bool {
+	by := metav1.GetControllerOf(secret)
+	return by != nil && by.UID == ownerOfSecret(pod).UID
+}
+
 // secretOf is the secret with the token, owned by the pod.
 func secretOf(req provider.CreateRequest, pod *corev1.Pod) *corev1.Secret {
+	owner := ownerOfSecret(pod)
 	yes := true
 	data := map[string][]byte{tokenKey: []byte(req.Callback.Token + "\n")}
 	if len(req.Callback.CABundle) > 0 {
@@ -140,7 +158,7 @@ func secretOf(req provider.CreateRequest, pod *corev1.Pod) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: req.Name, Labels: labels(req.Name, req.Tags),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: &yes}},
+			OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		Immutable: &yes, Type: corev1.SecretTypeOpaque, Data: data,
 	}

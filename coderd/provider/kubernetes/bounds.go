@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -22,6 +23,11 @@ func (p *reader) bounds(path string, s corev1.PodSpec) {
 	for at, name := range secretsOf(path, s) {
 		if !slices.Contains(p.config.Secrets, name) {
 			p.Add(at, "the secret %q is not one of secrets in the provider's configuration", name)
+		}
+	}
+	for i, v := range s.Volumes {
+		if of := v.PersistentVolumeClaim; of != nil && strings.HasPrefix(of.ClaimName, claimPrefix) {
+			p.Add(fmt.Sprintf("%s.volumes[%d].persistentVolumeClaim.claimName", path, i), "names that begin with %s are of the volumes of other workspaces", claimPrefix)
 		}
 	}
 	if p.config.Privileged {

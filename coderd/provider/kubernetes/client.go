@@ -18,7 +18,7 @@ import (
 )
 
 // cluster is one namespace of a cluster. It uses the REST client alone: the typed clients of client-go bring all of
-// Kubernetes' API along, of which this needs two kinds.
+// Kubernetes' API along, of which this needs three kinds.
 type cluster struct {
 	config    *rest.Config
 	rest      rest.Interface
@@ -88,17 +88,24 @@ func (c *cluster) remove(ctx context.Context, resource, name string, uid types.U
 		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
 }
 
-// labelPod adds labels and annotations to the pod of that name, and returns it. It is one request that changes nothing, and is invalid, where
-// the pod has not that UID and those labels.
-func (c *cluster) labelPod(ctx context.Context, name string, uid types.UID, has, labels, annotations map[string]string) (*corev1.Pod, error) {
+// change is what an object is to have from now on, and what it must be for that.
+type change struct {
+	uid                 types.UID // empty: any
+	has                 map[string]string
+	labels, annotations map[string]string
+}
+
+// note adds labels and annotations to the object of that name, and reads it where it is wanted. It is one request that changes nothing, and
+// is invalid, where the object has not that UID and those labels.
+func (c *cluster) note(ctx context.Context, resource, name string, to change, into runtime.Object) error {
 	type step struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
 		Value string `json:"value"`
 	}
 	var steps []step
-	if uid != "" {
-		steps = append(steps, step{Op: "test", Path: "/metadata/uid", Value: string(uid)})
+	if to.uid != "" {
+		steps = append(steps, step{Op: "test", Path: "/metadata/uid", Value: string(to.uid)})
 	}
 	place := func(at, key string) string {
 		return "/metadata/" + at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
@@ -107,7 +114,7 @@ func (c *cluster) labelPod(ctx context.Context, name string, uid types.UID, has,
 		op, at string
 		all    map[string]string
 	}{
-		{"test", "labels", has}, {"add", "labels", labels}, {"add", "annotations", annotations},
+		{"test", "labels", to.has}, {"add", "labels", to.labels}, {"add", "annotations", to.annotations},
 	} {
 		for key, value := range of.all {
 			steps = append(steps, step{Op: of.op, Path: place(of.at, key), Value: value})
@@ -115,11 +122,13 @@ func (c *cluster) labelPod(ctx context.Context, name string, uid types.UID, has,
 	}
 	body, err := json.Marshal(steps)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	pod := &corev1.Pod{}
-	err = c.rest.Patch(types.JSONPatchType).Namespace(c.namespace).Resource("pods").Name(name).Body(body).Do(ctx).Into(pod)
-	return pod, err
+	result := c.rest.Patch(types.JSONPatchType).Namespace(c.namespace).Resource(resource).Name(name).Body(body).Do(ctx)
+	if into == nil {
+		return result.Error()
+	}
+	return result.Into(into)
 }
 
 // resizePod has containers of the pod of that name get other resources while they run, if it is the one of that UID.
@@ -158,6 +167,19 @@ func (c *cluster) may(ctx context.Context, what authorizationv1.ResourceAttribut
 // watchPods streams what becomes of pods: first all that there are.
 func (c *cluster) watchPods(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	return c.rest.Get().Namespace(c.namespace).Resource("pods").VersionedParams(&options, parameters).Watch(ctx)
+}
+
+// claimResource is the name that the API has for volume claims.
+const claimResource = "persistentvolumeclaims"
+
+func (c *cluster) claim(ctx context.Context, name string) (*corev1.PersistentVolumeClaim, error) {
+	return get[corev1.PersistentVolumeClaim](ctx, c, claimResource, name)
+}
+
+func (c *cluster) claims(ctx context.Context, options metav1.ListOptions) (*corev1.PersistentVolumeClaimList, error) {
+	list := &corev1.PersistentVolumeClaimList{}
+	err := c.rest.Get().Namespace(c.namespace).Resource(claimResource).VersionedParams(&options, parameters).Do(ctx).Into(list)
+	return list, err
 }
 
 func (c *cluster) pods(ctx context.Context, options metav1.ListOptions) (*corev1.PodList, error) {

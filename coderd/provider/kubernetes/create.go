@@ -14,14 +14,17 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// Create makes the pod, or finds the one that was made before, and what of it is missing.
+// Create makes volume claims and the pod, or finds those that were made before, and what is missing.
 func (p *Provider) Create(ctx context.Context, req provider.CreateRequest) (provider.Instance, error) {
-	wanted, err := p.podOf(req)
+	wanted, err := p.objectsOf(req)
 	if err != nil {
 		return provider.Instance{}, err
 	}
 	for wait := 20 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		f, err := p.createPod(ctx, req, wanted)
+		if err := p.createClaims(ctx, req, wanted); err != nil {
+			return provider.Instance{}, err
+		}
+		f, err := p.createPod(ctx, req, wanted.pod)
 		switch {
 		case err == nil && f.DeletionTimestamp == nil:
 			if err := p.handOver(ctx, req, f); err != nil {
@@ -44,7 +47,7 @@ func (p *Provider) createPod(ctx context.Context, req provider.CreateRequest, wa
 	made := &corev1.Pod{}
 	err := p.create(ctx, "pods", wanted, made)
 	if err == nil {
-		return found{made, req.Tags}, nil
+		return found{Pod: made, tags: req.Tags}, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return found{}, refused(ctx, p.cluster.namespace, err)
@@ -56,7 +59,11 @@ func (p *Provider) createPod(ctx context.Context, req provider.CreateRequest, wa
 	if tags, ours := tagsOf(there.Name, there.Labels); !ours || tags != req.Tags {
 		return found{}, provider.ErrConflict
 	}
-	return found{there, req.Tags}, nil
+	f := found{Pod: there, tags: req.Tags}
+	if !f.isOf(wanted) {
+		return found{}, provider.ErrConflict
+	}
+	return f, nil
 }
 
 // create sends a request whose answer is waited for a little after ctx has ended. ErrNotFound of package provider is for
@@ -67,7 +74,7 @@ func (p *Provider) create(ctx context.Context, resource string, object, into run
 	})
 }
 
-// handOver makes the secret with the agent's token. Its pod owns it, so that it goes with that.
+// handOver makes the secret with the agent's token. Its pod owns it, or what that hangs on, so that it goes with that.
 func (p *Provider) handOver(ctx context.Context, req provider.CreateRequest, f found) error {
 	if req.Callback.Token == "" {
 		return nil
@@ -86,7 +93,7 @@ func (p *Provider) handOver(ctx context.Context, req provider.CreateRequest, f f
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return xerrors.Errorf("hand token to agent: %w", mapped(ctx, err))
-		case metav1.IsControlledBy(there, f.Pod):
+		case controlled(there, f.Pod):
 			return nil
 		case !p.ofPod(there):
 			return xerrors.Errorf("hand token to agent: the secret %s is not ours: %w", secret.Name, provider.ErrConflict)

@@ -7,13 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// Delete deletes the pod, which has the grace of its spec to end, and returns when the API server no longer has it. On a
-// node that does not answer that never happens, and the pod counts for as long.
+// Delete deletes the pod, which has the grace of its spec to end, and its volume claims, and returns when the API server no longer has
+// them. On a node that does not answer that never happens, and the pod counts for as long.
 func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	f, err := p.find(ctx, ref)
 	if errors.Is(err, provider.ErrNotFound) {
@@ -22,13 +21,23 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 	if err != nil {
 		return err
 	}
-	if f.DeletionTimestamp == nil {
+	if !f.absent && f.DeletionTimestamp == nil {
 		if err := p.cluster.remove(ctx, "pods", f.Name, f.UID); !gone(err) {
 			return mapped(ctx, err)
 		}
 	}
-	if err := p.waitGone(ctx, f); err != nil || !hasToken(f.Pod) {
-		return err
+	if !f.absent {
+		if err := p.waitGone(ctx, f); err != nil {
+			return err
+		}
+	}
+	if anchor, _ := anchorOf(f.Pod); anchor != nil {
+		if err := p.removeClaims(ctx, f); err != nil {
+			return err
+		}
+	}
+	if !hasToken(f.Pod) {
+		return nil
 	}
 	secret, err := p.cluster.secret(ctx, f.Name)
 	switch {
@@ -36,7 +45,7 @@ func (p *Provider) Delete(ctx context.Context, ref provider.Ref) error {
 		return nil
 	case err != nil:
 		return mapped(ctx, err)
-	case !metav1.IsControlledBy(secret, f.Pod):
+	case !controlled(secret, f.Pod):
 		return nil // of a pod that came after
 	}
 	return p.removeSecret(ctx, secret)

@@ -14,12 +14,20 @@
 // The pod has the workspace's name. The provider's id of a workspace is that name with the pod's UID: it means one pod for
 // ever, also where a later one has the same name.
 //
+// A workspace with volumes hangs on the first of its volume claims, the anchor, by whose UID it is known: the pod may come and go.
+//
+//	prewarm.dev/volume          label of a volume claim: the template it was made of
+//	prewarm.dev/pod, /stopped   annotations of the anchor: the pod's manifest, and whether the pod is not meant to be there
+//	prewarm.dev/claim, /owner   on the anchor too, where the claim came while there was no pod
+//
+// The anchor owns the other claims, the pod and the secret.
+//
 // # Create, and what may happen at any point of it
 //
-//	pod created -> secret created, owned by the pod
+//	volume claims created, the anchor first -> pod created -> secret created, owned by the pod or the anchor
 //
 // The API server lets one pod have a name, which makes one of any number of creates win; the others read it, compare its
-// tags, and go on from where it is. These are the only two writes, and the second is only made for an agent: the secret holds
+// tags, and go on from where it is. Without volumes these are the only two writes, and the second is only made for an agent: the secret holds
 // its token. Until it is there the pod cannot start. It goes with its pod, since the pod owns it: the cluster's garbage
 // collector sees to that wherever a delete of ours does not.
 //

@@ -40,6 +40,8 @@ var _ interface {
 	provider.Logger
 	provider.Marker
 	provider.Observer
+	provider.Stopper
+	provider.StopChecker
 } = (*Provider)(nil)
 
 // helloTimeout bounds the question with which a provider begins.

@@ -18,6 +18,7 @@ const (
 	labelWorkspace    = prefix + "workspace"
 	labelIncarnation  = prefix + "incarnation"
 	labelName         = prefix + "name"
+	labelVolume       = prefix + "volume" // of a volume claim: the name of its template
 
 	// Of a claimed one, written after the claim. The owner is an annotation too: not every name can be a label.
 	labelClaim = prefix + "claim"
@@ -27,6 +28,8 @@ const (
 	noteTemplate     = prefix + "template"
 	notePreset       = prefix + "preset"
 	noteResources    = prefix + "claimed-resources" // what containers are to have from the claim on
+	notePod          = prefix + "pod"               // on the first volume claim: the pod, for a start
+	noteStopped      = prefix + "stopped"           // on the first volume claim: "true" while the pod is not meant to be there
 	noteEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	noteStay         = "karpenter.sh/do-not-disrupt"
 	noteContainer    = "kubectl.kubernetes.io/default-container"
@@ -54,22 +57,50 @@ func movable(evict bool) map[string]string {
 	return map[string]string{noteEvict: strconv.FormatBool(evict), noteStay: strconv.FormatBool(!evict)}
 }
 
-// idOf is the provider's id of a pod: by its name it can be read, by its UID it is no other.
-func idOf(pod *corev1.Pod) string { return pod.Name + "/" + string(pod.UID) }
-
-// parts of an id, or of a reference without one.
-func parts(ref provider.Ref) (name string, uid types.UID) {
-	if ref.ProviderID == "" {
-		return ref.Name, ""
+// idOf is the provider's id of a pod: by its name it can be read, by its UID it is no other. One with volumes comes and goes, and is known by
+// the UID of its first volume claim, whose template's name follows.
+func idOf(pod *corev1.Pod) string {
+	if anchor, template := anchorOf(pod); anchor != nil {
+		return pod.Name + "/" + string(anchor.UID) + "/" + template
 	}
-	name, id, _ := strings.Cut(ref.ProviderID, "/")
-	return name, types.UID(id)
+	return pod.Name + "/" + string(pod.UID)
 }
 
-// found is a pod of ours.
+// parts of an id, or of a reference without one.
+func parts(ref provider.Ref) (name string, uid types.UID, template string) {
+	if ref.ProviderID == "" {
+		return ref.Name, "", ""
+	}
+	name, id, _ := strings.Cut(ref.ProviderID, "/")
+	id, template, _ = strings.Cut(id, "/")
+	return name, types.UID(id), template
+}
+
+// found is a workspace of ours: a pod, or what is left of one that has volumes.
 type found struct {
 	*corev1.Pod
-	tags provider.Tags
+	tags    provider.Tags
+	absent  bool // the pod is not there; it is the one that a start would make
+	stopped bool // it is not meant to be there
+}
+
+// isOf says whether a pod is of the same workspace, and hangs on the same claim.
+func (f found) isOf(pod *corev1.Pod) bool {
+	tags, ours := tagsOf(pod.Name, pod.Labels)
+	mine, _ := anchorOf(f.Pod)
+	its, _ := anchorOf(pod)
+	return ours && tags == f.tags && (mine == nil) == (its == nil) && (mine == nil || mine.UID == its.UID)
+}
+
+// judge decides what is known of it.
+func (f found) judge() verdict {
+	switch {
+	case f.stopped:
+		return verdict{detail: "it is stopped"}
+	case f.absent:
+		return lost("its pod is gone; its volumes are there")
+	}
+	return judge(f.Pod)
 }
 
 // instance is what the outside sees of a pod.
@@ -83,7 +114,9 @@ func (f found) instance() provider.Instance {
 	for _, ip := range f.Status.PodIPs {
 		i.Addresses = append(i.Addresses, provider.Address{Type: "ip", Address: ip.IP})
 	}
-	switch is := judge(f.Pod); {
+	switch is := f.judge(); {
+	case f.stopped:
+		i.Status = provider.StatusStopped
 	case is.failed:
 		i.Status, i.Fault, i.Lost = provider.StatusError, is.detail, is.transient
 	case f.Status.Phase == corev1.PodRunning:

@@ -64,7 +64,11 @@ func (p *Provider) observe(
 			continue
 		}
 		tags, ours := tagsOf(pod.Name, pod.Labels)
-		if ours && tags.Installation == installation && (event.Type == watch.Deleted || judge(pod).failed) {
+		if !ours || tags.Installation != installation || event.Type != watch.Deleted && !judge(pod).failed {
+			continue
+		}
+		// A stop is no trouble. Where that cannot be asked, whoever is told asks again.
+		if stopping, err := p.stopping(ctx, pod); err != nil || !stopping {
 			trouble(tags.WorkspaceID)
 		}
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// podOf is the pod of a request, which is checked before anything is done for it.
-func (p *Provider) podOf(req provider.CreateRequest) (*corev1.Pod, error) {
+// objectsOf are those of a request, which is checked before anything is done for it.
+func (p *Provider) objectsOf(req provider.CreateRequest) (objects, error) {
 	if err := provider.CheckName(req.Name); err != nil {
-		return nil, err
+		return objects{}, err
 	}
 	s, problems := parseSpec(p.config, req.Spec, req.Parameters)
 	if err := provider.SpecError(problems); err != nil {
-		return nil, err
+		return objects{}, err
 	}
 	pod := s.build(req)
 	if req.Callback.Token != "" {
 		if err := p.addAgent(req, pod); err != nil {
-			return nil, err
+			return objects{}, err
 		}
 	}
-	return pod, nil
+	return s.withClaims(req, pod), nil
 }
 
 // build makes the pod of a spec, but for its agent.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/specs"
@@ -18,7 +19,8 @@ import (
 type spec struct {
 	pod            corev1.PodTemplateSpec
 	evictUnclaimed bool
-	warm           resources // until a claim, in place of what pod says
+	warm           resources                      // until a claim, in place of what pod says
+	claims         []corev1.PersistentVolumeClaim // templates
 }
 
 // parseSpec reads a spec and returns all that is wrong with it.
@@ -27,13 +29,16 @@ func parseSpec(c Config, raw json.RawMessage, parameters map[string]string) (spe
 	var s spec
 	p.Mapping("", raw, specs.Fields{
 		"pod": specs.To(&s.pod, p.pod), "evict_unclaimed": specs.To(&s.evictUnclaimed, p.Boolean),
-		"warm_resources": specs.To(&s.warm, p.warmResources),
+		"warm_resources": specs.To(&s.warm, p.warmResources), "volume_claim_templates": specs.To(&s.claims, p.volumeClaims),
 	})
 	if !p.Has("pod") && len(s.pod.Spec.Containers) == 0 {
 		p.Add("pod.spec.containers", "is missing: give at least one container, with name and image")
 	}
 	if !p.Has("pod") {
 		p.small("warm_resources", s.warm, s.pod.Spec)
+		if !p.Has("volume_claim_templates") {
+			p.mounted("volume_claim_templates", s.claims, s.pod.Spec)
+		}
 	}
 	p.Parameters(parameters)
 	return s, p.Problems
@@ -118,7 +123,12 @@ func (p *reader) metadata(path string, pod corev1.PodTemplateSpec) {
 			p.Add(path+".annotations."+name, "is Prewarm's: write evict_unclaimed: true next to pod, which holds until a claim")
 		}
 	}
-	for key, all := range map[string]map[string]string{"labels": pod.Labels, "annotations": pod.Annotations} {
+	p.reserved(path, pod.ObjectMeta)
+}
+
+// reserved keeps keys that are Prewarm's own out of what a spec says.
+func (p *reader) reserved(path string, meta metav1.ObjectMeta) {
+	for key, all := range map[string]map[string]string{"labels": meta.Labels, "annotations": meta.Annotations} {
 		for name := range all {
 			if strings.HasPrefix(name, prefix) {
 				p.Add(path+"."+key+"."+name, "keys that begin with %s are reserved", prefix)

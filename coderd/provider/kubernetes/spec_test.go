@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
@@ -35,7 +38,7 @@ func TestSpec_problems(t *testing.T) {
 		{`["x"]`, "", "must be a mapping"},
 		{`{}`, "pod.spec.containers", "is missing"},
 		{`{"pod": null}`, "pod.spec.containers", "is missing"},
-		{`{"pods": {}}`, "pods", "known are evict_unclaimed, pod, warm_resources"},
+		{`{"pods": {}}`, "pods", "known are evict_unclaimed, pod, volume_claim_templates, warm_resources"},
 		{`{"evict_unclaimed": "yes", "pod": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}`, "evict_unclaimed", "must be true or false"},
 		{
 			`{"pod": {"metadata": {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}}, "spec": {"containers": [{"name": "a", "image": "b"}]}}}`,
@@ -124,11 +127,16 @@ func request(spec string, parameters map[string]string) provider.CreateRequest {
 	}
 }
 
+func podOf(p *Provider, req provider.CreateRequest) (*corev1.Pod, error) {
+	made, err := p.objectsOf(req)
+	return made.pod, err
+}
+
 // The pod is the template's, with what makes it a workspace; parameters reach it as variables and in strings.
 func TestPod(t *testing.T) {
 	t.Parallel()
 	p := &Provider{}
-	pod, err := p.podOf(request(`{"pod": {
+	pod, err := podOf(p, request(`{"pod": {
 		"metadata": {"labels": {"team": "web"}, "annotations": {"size": "is ${parameters.size}"}},
 		"spec": {"initContainers": [{"name": "setup", "image": "debian:12"}],
 			"containers": [{"name": "dev", "image": "debian:${parameters.release}", "resources": {"limits": {"memory": "${parameters.size}"}},
@@ -144,7 +152,7 @@ func TestPod(t *testing.T) {
 		"size": "is 64Mi", noteContainer: "dev", noteOrganization: "default", noteTemplate: "dev", notePreset: "small",
 		noteEvict: "false", noteStay: "true",
 	}, pod.Annotations)
-	may, err := p.podOf(request(`{"evict_unclaimed": true, "pod": {"spec": {"containers": [{"name": "dev", "image": "a"}]}}}`, nil))
+	may, err := podOf(p, request(`{"evict_unclaimed": true, "pod": {"spec": {"containers": [{"name": "dev", "image": "a"}]}}}`, nil))
 	require.NoError(t, err)
 	assert.Equal(t, "true false", may.Annotations[noteEvict]+" "+may.Annotations[noteStay])
 	assert.False(t, *pod.Spec.AutomountServiceAccountToken)
@@ -168,7 +176,7 @@ func TestPod(t *testing.T) {
 	assert.False(t, ours, "a copy with all labels is not the workspace")
 	assert.False(t, hasToken(pod))
 
-	asked, err := p.podOf(request(plain("", `, "automountServiceAccountToken": true`), nil))
+	asked, err := podOf(p, request(plain("", `, "automountServiceAccountToken": true`), nil))
 	require.NoError(t, err)
 	assert.True(t, *asked.Spec.AutomountServiceAccountToken)
 }
@@ -176,7 +184,7 @@ func TestPod(t *testing.T) {
 // A pod has what is warm until it is claimed, and says what it is to have from then on.
 func TestPod_warm(t *testing.T) {
 	t.Parallel()
-	pod, err := (&Provider{}).podOf(request(warm(`{"dev": {"requests": {"cpu": "50m"}, "limits": {"memory": "${parameters.warm}"}}}`),
+	pod, err := podOf(&Provider{}, request(warm(`{"dev": {"requests": {"cpu": "50m"}, "limits": {"memory": "${parameters.warm}"}}}`),
 		map[string]string{"size": "2Gi", "warm": "64Mi"}))
 	require.NoError(t, err)
 	amounts := func(pod *corev1.Pod) string {
@@ -211,7 +219,7 @@ func TestAgentPod(t *testing.T) {
 	p := &Provider{config: Config{AgentImage: "registry.test/prewarm:1", CallbackHost: "prewarm.test:7080"}}
 	req := request(plain(`, "command": ["sleep"], "args": ["60"]`, `, "initContainers": [{"name": "setup", "image": "x"}]`), nil)
 	req.Callback = provider.Callback{CallbackURL: "http://127.0.0.1:3000/api/v1/instances/x", Token: "secret-token", CABundle: []byte("PEM")}
-	pod, err := p.podOf(req)
+	pod, err := podOf(p, req)
 	require.NoError(t, err)
 	raw, err := json.Marshal(pod)
 	require.NoError(t, err)
@@ -244,10 +252,69 @@ func TestAgentPod(t *testing.T) {
 		{p.config, plain(`, "image": 1`, ""), "check spec"},
 	} {
 		req.Spec = json.RawMessage(c.spec)
-		_, err := (&Provider{config: c.config}).podOf(req)
+		_, err := podOf(&Provider{config: c.config}, req)
 		assert.ErrorContains(t, err, c.says)
 		assert.True(t, provider.IsPermanent(err))
 	}
+}
+
+// claims is a spec with templates of volume claims, and a container that mounts home.
+func claims(templates string) string {
+	return fmt.Sprintf(`{"volume_claim_templates": %s, %s`, templates, plain(`, "volumeMounts": [{"name": "home", "mountPath": "/home"}]`, "")[1:])
+}
+
+const home = `{"metadata": {"name": "home"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "${parameters.size}"}}}}`
+
+// A workspace's volume claims have names that no spec may name, and the first tells what its pod is while that is not there.
+func TestVolumes(t *testing.T) {
+	t.Parallel()
+	size := map[string]string{"size": "1Gi"}
+	made, err := (&Provider{}).objectsOf(request(claims("["+home+"]"), size))
+	require.NoError(t, err)
+	require.Len(t, made.claims, 1)
+	anchor := made.claims[0]
+	require.Equal(t, "prewarm.prebuild-a.home", anchor.Name)
+	require.Equal(t, "1Gi", anchor.Spec.Resources.Requests.Storage().String())
+	require.Equal(t, anchor.Name, made.pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	anchor.UID = "the-uid"
+	f, ours := ofAnchor(anchor)
+	require.True(t, ours)
+	require.Equal(t, "prebuild-a/the-uid/home", idOf(f.Pod))
+	require.Equal(t, made.pod.Spec, f.Spec)
+	require.Equal(t, provider.StatusError, f.instance().Status, "somebody deleted its pod")
+	require.True(t, f.instance().Lost)
+	name, uid, template := parts(provider.Ref{ProviderID: idOf(f.Pod)})
+	require.Equal(t, []string{"prebuild-a", "the-uid", "home"}, []string{name, string(uid), template})
+	anchor.Annotations[noteStopped] = "true"
+	anchor.Labels[labelClaim], anchor.Annotations[labelOwner] = "a-claim", "alice"
+	f, _ = ofAnchor(anchor)
+	require.Equal(t, provider.StatusStopped, f.instance().Status)
+	require.True(t, f.instance().Marked)
+	require.Equal(t, "alice", f.Labels[labelOwner])
+	copied := anchor.DeepCopy()
+	copied.Name = "a-copy"
+	_, ours = ofAnchor(copied)
+	require.False(t, ours, "a copy with all labels is not the workspace")
+
+	for spec, at := range map[string]string{
+		claims(`[{"metadata": {"name": "home"}}]`):                                                                      "volume_claim_templates[0].spec.accessModes",
+		claims(`[{"metadata": {"name": "Home"}, "spec": {}}]`):                                                          "volume_claim_templates[0].metadata.name",
+		claims(`[{"metadata": {"name": "home", "namespace": "x"}, "spec": {}}]`):                                        "volume_claim_templates[0].metadata",
+		claims(`[{"metadata": {"name": "home", "labels": {"prewarm.dev/x": "y"}}}]`):                                    "volume_claim_templates[0].metadata.labels.prewarm.dev/x",
+		claims(`[{"metadata": {"name": "home"}, "spec": {"dataSource": {"kind": "x", "name": "prewarm.other.home"}}}]`): "volume_claim_templates[0].spec.dataSource.name",
+		claims(`[{"metadata": {"name": "home"}, "spec": {"volumeName": "x"}}]`):                                         "volume_claim_templates[0].spec.volumeName",
+		claims(`[{"metadata": {"name": "home"}, "sepc": {}}]`):                                                          "volume_claim_templates[0].sepc",
+		claims("[" + home + ", " + home + "]"):                                                                          "volume_claim_templates[1].metadata.name",
+		claims("[" + strings.Replace(home, "home", "other", 1) + "]"):                                                   "volume_claim_templates[0].metadata.name",
+		plain("", `, "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "prewarm.other.home"}}]`):         "pod.spec.volumes[0].persistentVolumeClaim.claimName",
+	} {
+		_, problems := parseSpec(Config{}, json.RawMessage(spec), size)
+		paths := lists.Of(problems, func(p provider.Problem) string { return p.Path })
+		require.Contains(t, paths, at, spec)
+	}
+	p := &Provider{}
+	require.NoError(t, p.Stops(json.RawMessage(claims("["+home+"]")), size))
+	require.ErrorContains(t, p.Stops(json.RawMessage(plain("", "")), nil), "volume_claim_templates")
 }
 
 // FuzzSpec: whatever a template says, it is either refused with places in it, or means the same each time, and asks for

@@ -90,6 +90,7 @@ func (c *Cluster) start() error {
 		{"kube-scheduler", c.startScheduler, nil},
 		{"kubelet", c.startNode, c.nodeReady},
 		{"images", c.importImages, c.accountsAreThere},
+		{"storage", c.makeStorage, nil},
 	} {
 		begun := time.Now()
 		if err := part.start(); err != nil {
@@ -236,12 +237,21 @@ func answers(client *http.Client, url string) error {
 func (c *Cluster) startControllers() error {
 	return c.run("kube-controller-manager", 0, filepath.Join(c.parts, "kube-controller-manager"),
 		"--kubeconfig="+c.file("controllers.kubeconfig"), "--leader-elect=false", "--secure-port=0", "--root-ca-file="+c.file("ca.crt"),
-		"--service-account-private-key-file="+c.file("accounts.key"), "--use-service-account-credentials")
+		"--service-account-private-key-file="+c.file("accounts.key"), "--use-service-account-credentials", "--enable-hostpath-provisioner")
 }
 
 func (c *Cluster) startScheduler() error {
 	return c.run("kube-scheduler", 0, filepath.Join(c.parts, "kube-scheduler"), "--kubeconfig="+c.file("scheduler.kubeconfig"),
 		"--leader-elect=false", "--secure-port=0")
+}
+
+// Storage is the class of volumes that the cluster makes and removes by itself, in /tmp of this machine.
+const Storage = "folders"
+
+func (c *Cluster) makeStorage() error {
+	_, err := c.Kubectl(`{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "`+Storage+`"},
+		"provisioner": "kubernetes.io/host-path", "reclaimPolicy": "Delete"}`, "create", "-f", "-")
+	return err
 }
 
 // accountsAreThere waits for what admission wants of a namespace before it takes a pod.

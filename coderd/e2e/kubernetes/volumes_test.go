@@ -1,0 +1,96 @@
+package kubernetes_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes/k8stest"
+	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+)
+
+// homes is a pool of pods with a volume each, which are stopped until they are claimed.
+const homes = `
+templates:
+  - name: homes
+    provider: cluster
+    boot_timeout: 5m
+    agent: {}
+    spec:
+      warm_resources: {dev: {requests: {cpu: 10m}}}
+      volume_claim_templates:
+        - metadata: {name: home}
+          spec: {accessModes: [ReadWriteOnce], storageClassName: ` + k8stest.Storage + `, resources: {requests: {storage: 1Mi}}}
+      pod:
+        spec:
+          terminationGracePeriodSeconds: 5
+          containers:
+            - name: dev
+              image: "` + k8stest.Guest + `"
+              imagePullPolicy: Never
+              command: [sh, -c, "echo boot >> /home/boots; exec /bin/guest serve"]
+              resources: {requests: {cpu: 20m}}
+              volumeMounts: [{name: home, mountPath: /home}]
+    presets: [{name: default, prebuilds: {instances: 2, standby: stopped}}]
+`
+
+// Pods in standby are gone, and their volumes stay. A claim has one started with its volume, which shows the claim from the start and has
+// its own resources. A pod that somebody takes away is no stopped one; and in the end nothing is left.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.hasServerImage()
+	server := p.serverOf(dbtest.URL(t))
+	c, ctx := server.Client, t.Context()
+	_, err := c.Apply(ctx, sdk.ApplyRequest{
+		Document: p.document(p.config.Kubeconfig, strings.Replace(plain, "instances: %d", "instances: 1, standby: stopped", 1)), File: "test.yaml",
+	})
+	require.ErrorContains(t, err, "give the spec volume_claim_templates; or leave standby out")
+
+	apply(t, c, p.document(p.config.Kubeconfig, homes, "    inventory_every: 10s\n"))
+	var waiting []string
+	stopped := func() bool {
+		waiting = named(t, c, "standby")
+		return len(waiting) == 2 && len(p.pods()) == 0
+	}
+	p.eventually("both are stopped", stopped)
+	before := append([]string(nil), waiting...)
+	begun := time.Now()
+	p.eventually("an inventory finds them as they are meant to be", func() bool {
+		all, err := c.Inventories(ctx, "cluster")
+		require.NoError(t, err)
+		return len(all) == 1 && all[0].Counts["ok"] == 2 && all[0].Last != nil && all[0].Last.CompleteAt != nil &&
+			all[0].Last.CompleteAt.After(begun)
+	})
+	require.True(t, stopped())
+	require.ElementsMatch(t, before, waiting)
+
+	claim, err := c.Claim(ctx, sdk.ClaimRequest{Template: "homes", Preset: "default", Mode: "require", WaitReady: "2m"})
+	require.NoError(t, err)
+	require.Equal(t, "hit", claim.Outcome)
+	require.Contains(t, before, claim.Name)
+	as := []string{"PREWARM_URL=" + server.URL, "PREWARM_TOKEN=" + c.Token}
+	shown := e2etest.Run(ctx, t, as, "workspace", "exec", claim.Name, "--", "cat", "/home/boots")
+	require.Equal(t, "boot\nboot\n", shown.Stdout, shown.Stderr)
+	require.Equal(t, claim.ClaimID.String(), p.field(claim.Name, `.metadata.labels.prewarm\.dev/claim`))
+	p.eventually("it has its own resources", func() bool {
+		return p.field(claim.Name, `.status.containerStatuses[0].resources.requests.cpu`) == "20m"
+	})
+
+	p.kubectl("delete", "pod", claim.Name)
+	p.keepsFault(c, claim, "somebody deletes the pod")
+	require.Contains(t, p.kubectl("get", "persistentvolumeclaims", "-o", "name"), claim.Name)
+	_, err = c.ReleaseWorkspace(ctx, claim.Name)
+	require.NoError(t, err)
+	p.eventually("others are stopped", stopped)
+	require.NotContains(t, waiting, claim.Name)
+	p.eventually("its volume is gone", func() bool {
+		return !strings.Contains(p.kubectl("get", "persistentvolumeclaims", "-o", "name"), claim.Name)
+	})
+	require.NoError(t, c.DeleteTemplate(ctx, "homes"))
+	p.eventually("nothing is left", func() bool { return p.kubectl("get", "pods,secrets,persistentvolumeclaims", "-o", "name") == "" })
+}
