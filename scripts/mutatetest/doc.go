@@ -7,8 +7,10 @@
 // that run it. Each outcome is a line of a file at once; what has a line there is not tried again, so that a run can end at
 // any time and go on later.
 //
+// Where they all pass, some rooms have whole worlds asked too: 20 seeds of the simulation, or 20 replays, as `make test` runs them.
+//
 //	killed        a test failed, or did not end in time
-//	survived      all tests of the room that run it passed
+//	survived      all those tests passed
 //	not reached   no test of the room runs it: a survivor, too
 //	no build      it does not compile, and says nothing
 package main

@@ -30,18 +30,19 @@ func main() {
 	n := flag.Int("n", 400, "how many changes to try")
 	only := flag.String("rooms", "", "rooms, separated by commas; empty: all")
 	out := flag.String("o", "build/mutants.tsv", "file of the outcomes; what has a line there is not tried again")
+	again := flag.Bool("again", false, "try once more what has survived: after tests were added, which must be all that has changed")
 	list := flag.Bool("list", false, "list the sample, and try nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *seed, *n, *only, *out, *list); err != nil {
+	if err := run(ctx, *seed, *n, *only, *out, *list, *again); err != nil {
 		fmt.Fprintln(os.Stderr, "mutatetest:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, seed uint64, n int, only, out string, list bool) error {
+func run(ctx context.Context, seed uint64, n int, only, out string, list, again bool) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -74,9 +75,10 @@ func run(ctx context.Context, seed uint64, n int, only, out string, list bool) e
 	if err != nil {
 		return err
 	}
-	t := tester{root: root, env: append(os.Environ(), dbtest.URLEnv+"="+url), known: map[string]knowledge{}, kept: kept}
+	env := append(os.Environ(), dbtest.URLEnv+"="+url, "PREWARM_SIM_SEEDS=20", "PREWARM_SIM_STOP=1", "PREWARM_ROUNDS=20") // as in `make test`
+	t := tester{root: root, env: env, known: map[string]knowledge{}, kept: kept}
 	for i, s := range sites {
-		if _, ok := done[s.id()]; ok {
+		if before, ok := done[s.id()]; ok && !(again && lives(before)) {
 			continue
 		}
 		outcome, err := t.try(ctx, s)
@@ -92,6 +94,9 @@ func run(ctx context.Context, seed uint64, n int, only, out string, list bool) e
 	report(sites, done)
 	return nil
 }
+
+// lives says whether nothing noticed a change.
+func lives(outcome string) bool { return outcome == "survived" || outcome == "not reached" }
 
 // outcomes are those of the runs before, by the change.
 func outcomes(path string) (map[string]string, error) {
@@ -174,25 +179,36 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	if err := errors.Join(os.WriteFile(changed, s.apply(source), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", xerrors.Errorf("change %s: %w", s.file, err)
 	}
-	tests, took := k.of(s)
-	if len(tests) == 0 {
-		return "not reached", nil
-	}
-	for _, pkg := range of.nearest(s.file) { // without what only costs time: vet, and what debuggers need
-		if len(tests[pkg]) == 0 {
-			continue
-		}
+	// Without what only costs time: vet, and what debuggers need.
+	test := func(within time.Duration, names, pkg string) (string, error) {
 		output, err := t.command(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout",
-			min(limit, 45*time.Second+2*took).String(), "-overlay", overlay, "-run", exactly(tests[pkg]...), pkg).CombinedOutput()
+			min(limit, within).String(), "-overlay", overlay, "-run", names, pkg).CombinedOutput()
 		switch {
 		case ctx.Err() != nil:
 			return "", errors.New("interrupted; the same command goes on from here")
 		case err == nil:
+			return "", nil
 		case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
 			return "no build", nil
-		default:
-			return "killed", nil
 		}
+		return "killed", nil
+	}
+	tests, took := k.of(s)
+	for _, pkg := range of.nearest(s.file) {
+		if len(tests[pkg]) == 0 {
+			continue
+		}
+		if outcome, err := test(45*time.Second+2*took, exactly(tests[pkg]...), pkg); outcome != "" || err != nil {
+			return outcome, err
+		}
+	}
+	for _, pkg := range of.further {
+		if outcome, err := test(limit, exactly("TestSeeds", "TestReplay"), pkg); outcome != "" || err != nil {
+			return outcome, err
+		}
+	}
+	if len(tests) == 0 {
+		return "not reached", nil
 	}
 	return "survived", nil
 }
@@ -210,7 +226,7 @@ func report(sites []site, done map[string]string) {
 		fmt.Printf("| %s | %d | %d | %d | %d |\n", r.name, n["killed"], n["survived"], n["not reached"], n["no build"])
 	}
 	for _, s := range sites {
-		if outcome := done[s.id()]; outcome == "survived" || outcome == "not reached" {
+		if outcome := done[s.id()]; lives(outcome) {
 			fmt.Printf("%s: %s\n", outcome, s.id())
 		}
 	}

@@ -22,23 +22,27 @@ type room struct {
 	name  string
 	code  []string // folders
 	tests []string
+	// further are packages with whole worlds, whose tests are asked where all those pass.
+	further []string
 }
 
+const simulation, replay = "./coderd/simulation", "./coderd/demand/replay"
+
 var rooms = []room{
-	{"auth", []string{"coderd/auth", "database/authdb"}, []string{"./coderd/auth", "./coderd/api"}},
-	{"claim", []string{"coderd/claim", "database/claimdb"}, []string{"./coderd/claim"}},
+	{"auth", []string{"coderd/auth", "database/authdb"}, []string{"./coderd/auth", "./coderd/api"}, nil},
+	{"claim", []string{"coderd/claim", "database/claimdb"}, []string{"./coderd/claim"}, []string{simulation}},
 	{
 		"demand", []string{
 			"coderd/demand/entities", "coderd/demand/inbox", "coderd/demand/runners", "database/entitiesdb", "database/inboxdb",
 			"database/runnersdb",
-		}, []string{"./coderd/demand/entities", "./coderd/demand/inbox", "./coderd/demand/runners"},
+		}, []string{"./coderd/demand/entities", "./coderd/demand/inbox", "./coderd/demand/runners"}, []string{replay},
 	},
-	{"instance", []string{"coderd/instance", "database/instancedb"}, []string{"./coderd/instance"}},
-	{"lifecycle", []string{"coderd/lifecycle", "database/lifecycledb"}, []string{"./coderd/lifecycle"}},
-	{"reconcile", []string{"coderd/reconcile", "database/reconciledb"}, []string{"./coderd/reconcile"}},
+	{"instance", []string{"coderd/instance", "database/instancedb"}, []string{"./coderd/instance", "./coderd/api"}, nil},
+	{"lifecycle", []string{"coderd/lifecycle", "database/lifecycledb"}, []string{"./coderd/lifecycle"}, []string{simulation}},
+	{"reconcile", []string{"coderd/reconcile", "database/reconciledb"}, []string{"./coderd/reconcile"}, []string{simulation}},
 	{"workspaces", []string{"coderd/workspaces", "database/workspacesdb"}, []string{
 		"./coderd/workspaces", "./coderd/claim", "./coderd/lifecycle",
-	}},
+	}, []string{simulation}},
 }
 
 // nearest are the packages whose tests judge the room, those of the folder of a file first: they are the likeliest to notice.

@@ -98,7 +98,7 @@ func TestTry(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte(content), 0o600))
 	}
 	before := rooms
-	rooms = []room{{"r", []string{"."}, []string{"."}}}
+	rooms = []room{{"r", []string{"."}, []string{"."}, nil}}
 	t.Cleanup(func() { rooms = before })
 	source, err := os.ReadFile(filepath.Join(root, "p.go"))
 	require.NoError(t, err)
