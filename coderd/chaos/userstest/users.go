@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 )
@@ -116,4 +117,14 @@ func (u *User) release(i int) {
 	u.tally.Releases.Add(1)
 	u.Holds = append(u.Holds[:i], u.Holds[i+1:]...)
 	u.Released[h.ID] = true
+}
+
+// Exact holds I1 and I2 against the history: number is the answer of a query that counts.
+func Exact(t testing.TB, number func(query string, args ...any) int) {
+	t.Helper()
+	assert.Zero(t, number(`SELECT count(*) FROM (SELECT FROM workspace_history WHERE to_state = 'claimed'
+		AND from_state <> 'claimed' GROUP BY workspace_id, incarnation HAVING count(*) > 1) twice`), "I1: claimed twice")
+	assert.Zero(t, number(`SELECT count(*) FROM workspace_history h WHERE h.from_state = 'claimed'
+		AND h.to_state <> 'claimed' AND NOT EXISTS (SELECT FROM claims c WHERE c.workspace_id = h.workspace_id
+		AND c.incarnation = h.incarnation AND c.state = 'released')`), "I2: a claimed workspace went without a release")
 }

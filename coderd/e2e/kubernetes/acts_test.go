@@ -80,6 +80,8 @@ var menu = []struct {
 	{"it answers 429", 1, func(a *acts) string { return a.trouble(answering(http.StatusTooManyRequests, "TooManyRequests"), true) }},
 	{"it is frozen", 1, func(a *acts) string { return a.trouble(frozen, true) }},
 	{"it is slow", 1, func(a *acts) string { return a.trouble(slow, false) }},
+	{"its clock is an hour behind", 1, func(a *acts) string { return a.clock(-time.Hour) }},
+	{"its clock is an hour ahead", 1, func(a *acts) string { return a.clock(time.Hour) }},
 	{"watches answer 410 Gone", 1, func(a *acts) string { return a.trouble(watchesGone, false) }},
 	{"all connections are cut", 2, func(a *acts) string { a.between.cutAll(); return "" }},
 }
@@ -401,6 +403,21 @@ func (a *acts) trouble(asked func(over <-chan struct{}) func(http.ResponseWriter
 	a.between.instead(nil)
 	close(over)
 	return "for " + lasts.Round(time.Second).String()
+}
+
+// clock has the API server's answers say other times for some seconds.
+func (a *acts) clock(off time.Duration) string {
+	a.between.when(func(r *http.Response) { shift(r, off) })
+	defer a.between.when(nil)
+	return a.trouble(inJSON, false)
+}
+
+// inJSON asks for what can be read, instead of protobuf.
+func inJSON(<-chan struct{}) func(http.ResponseWriter, *http.Request) bool {
+	return func(_ http.ResponseWriter, r *http.Request) bool {
+		r.Header.Set("Accept", "application/json")
+		return false
+	}
 }
 
 func refusing(<-chan struct{}) func(http.ResponseWriter, *http.Request) bool {

@@ -1,15 +1,19 @@
 package kubernetes_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
@@ -88,4 +92,35 @@ func (b *between) cutAll() {
 	defer b.mu.Unlock()
 	b.cut()
 	b.alive, b.cut = context.WithCancel(context.Background())
+}
+
+var timestamp = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"`)
+
+// shift has all times of an answer in JSON be others. Those of a watch come line by line.
+func shift(r *http.Response, off time.Duration) {
+	from := r.Body
+	shifted, to := io.Pipe()
+	r.Body = shifted
+	r.ContentLength = -1
+	r.Header.Del("Content-Length")
+	go func() {
+		defer from.Close()
+		for lines := bufio.NewReader(from); ; {
+			line, err := lines.ReadBytes('\n')
+			line = timestamp.ReplaceAllFunc(line, func(found []byte) []byte {
+				at, err := time.Parse(`"`+time.RFC3339+`"`, string(found))
+				if err != nil {
+					return found
+				}
+				return []byte(at.Add(off).Format(`"` + time.RFC3339 + `"`))
+			})
+			if _, writeErr := to.Write(line); writeErr != nil {
+				return // nobody reads on
+			}
+			if err != nil {
+				_ = to.CloseWithError(err)
+				return
+			}
+		}
+	}()
 }

@@ -79,11 +79,23 @@ func (c *Cluster) start() error {
 	if err := c.certificates(); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		name  string
-		start func() error
-		there func() error
-	}{
+	for _, p := range c.all() {
+		if err := c.up(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// part is one of what a cluster is made of, in order.
+type part struct {
+	name  string
+	start func() error
+	there func() error // nil: nobody waits for it
+}
+
+func (c *Cluster) all() []part {
+	return []part{
 		{"etcd", c.startEtcd, c.etcdAnswers},
 		{"kube-apiserver", c.startServer, c.serverAnswers},
 		{"kube-controller-manager", c.startControllers, nil},
@@ -91,18 +103,21 @@ func (c *Cluster) start() error {
 		{"kubelet", c.startNode, c.nodeReady},
 		{"images", c.importImages, c.accountsAreThere},
 		{"storage", c.makeStorage, nil},
-	} {
-		begun := time.Now()
-		if err := part.start(); err != nil {
-			return err
-		}
-		if part.there != nil {
-			if err := c.wait(part.there); err != nil {
-				return fmt.Errorf("%s: %w; the end of its log:\n%s", part.name, err, c.Log(part.name))
-			}
-		}
-		fmt.Fprintf(os.Stderr, "k8stest: %s after %s\n", part.name, time.Since(begun).Round(10*time.Millisecond))
 	}
+}
+
+// up starts a part, and waits until it is there.
+func (c *Cluster) up(p part) error {
+	begun := time.Now()
+	if err := p.start(); err != nil {
+		return err
+	}
+	if p.there != nil {
+		if err := c.wait(p.there); err != nil {
+			return fmt.Errorf("%s: %w; the end of its log:\n%s", p.name, err, c.Log(p.name))
+		}
+	}
+	fmt.Fprintf(os.Stderr, "k8stest: %s after %s\n", p.name, time.Since(begun).Round(10*time.Millisecond))
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // inside is the first process of the node's namespaces: it makes them the node's own, and starts containerd and the kubelet. When
-// one of them ends, or it gets SIGTERM, everything does.
+// one of them ends, or it gets SIGTERM, everything does. By SIGHUP there is another kubelet, and containers run on.
 const inside = `
 mount --make-rprivate / && mount -t proc proc /proc && mkdir -p "$DIR/log" /run/containerd &&
 	mount -t tmpfs none /run/containerd && mount -t tmpfs none /var/lib && mount --bind "$DIR/log" /var/log || exit 70
@@ -20,8 +20,14 @@ while ! ctr --address "$DIR/containerd.sock" version >/dev/null 2>&1; do
 	n=$((n+1)); [ $n -lt 600 ] || exit 71
 	sleep 0.1
 done
-"$@" & kubelet=$!
-wait $kubelet`
+trap 'again=1; kill -TERM $kubelet' HUP
+again=1
+while [ "$again" ]; do
+	again=
+	"$@" & kubelet=$!
+	wait $kubelet
+	wait $kubelet
+done`
 
 const containerdConfig = `version = 2
 root = "DIR/containerd"

@@ -74,10 +74,10 @@ func (c *Cluster) Log(name string) string {
 }
 
 // Freeze stops the API server, so that it answers nobody, and Thaw has it go on.
-func (c *Cluster) Freeze(t testing.TB) { c.signal(t, syscall.SIGSTOP) }
+func (c *Cluster) Freeze(t testing.TB) { c.signal(t, "kube-apiserver", syscall.SIGSTOP) }
 
 // Thaw has the API server go on.
-func (c *Cluster) Thaw(t testing.TB) { c.signal(t, syscall.SIGCONT) }
+func (c *Cluster) Thaw(t testing.TB) { c.signal(t, "kube-apiserver", syscall.SIGCONT) }
 
 // Yield has all parts take only what others leave of the processors, from now on. On machines of their own they would take nothing.
 func (c *Cluster) Yield(t testing.TB) {
@@ -90,10 +90,10 @@ func (c *Cluster) Yield(t testing.TB) {
 	}
 }
 
-func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {
+func (c *Cluster) signal(t testing.TB, name string, signal syscall.Signal) {
 	t.Helper()
 	for _, p := range c.processes {
-		if p.name == "kube-apiserver" {
+		if p.name == name {
 			if err := p.cmd.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
