@@ -130,10 +130,10 @@ func (g *guarded) ArchiveOf(spec json.RawMessage) string {
 	return ""
 }
 
-// Stops is nil for a provider that stops all of its workspaces.
-func (g *guarded) Stops(spec json.RawMessage, parameters map[string]string) error {
+// CheckStop is nil for a provider that stops all of its workspaces.
+func (g *guarded) CheckStop(spec json.RawMessage, parameters map[string]string) error {
 	if some, ok := As[StopChecker](g.inner); ok {
-		return some.Stops(spec, parameters)
+		return some.CheckStop(spec, parameters)
 	}
 	return nil
 }

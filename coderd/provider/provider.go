@@ -143,8 +143,8 @@ type Stopper interface {
 // StopChecker is a Stopper that can stop the workspaces of some specs only.
 type StopChecker interface {
 	Stopper
-	// Stops is nil where those of a valid spec can be stopped; else why not, and what to do.
-	Stops(spec json.RawMessage, parameters map[string]string) error
+	// CheckStop is nil where those of a valid spec can be stopped; else why not, and what to do.
+	CheckStop(spec json.RawMessage, parameters map[string]string) error
 }
 
 // Isolator is a provider that may not be able to end all that runs in a workspace, depending on the machine.

@@ -161,7 +161,7 @@ func (c *checker) standby(t Template, preset Preset, p provider.Provider) {
 			"out, or take another provider", preset.Name, t.Provider)
 	}
 	if some, ok := provider.As[provider.StopChecker](p); ok {
-		if err := some.Stops(t.Spec, preset.Parameters); err != nil {
+		if err := some.CheckStop(t.Spec, preset.Parameters); err != nil {
 			c.problems.add(preset.Prebuilds.Standby.at, "preset %q: %v; or leave standby out", preset.Name, err)
 		}
 	}

@@ -82,9 +82,11 @@ func TestCauses(t *testing.T) {
 				assert.Contains(t, r.Detail, want)
 			}
 			assert.Equal(t, c.transient, r.Transient)
-			is, err := q.Get(t.Context(), refOf(i))
-			require.NoError(t, err)
-			assert.Equal(t, c.failed, is.Status == provider.StatusError, "%s", is.Status)
+			q.eventually("its status says so too", func() bool { // one that crashes runs for a moment in between
+				is, err := q.Get(t.Context(), refOf(i))
+				require.NoError(t, err)
+				return c.failed == (is.Status == provider.StatusError)
+			})
 			t.Log(r.Detail)
 			if *record != "" {
 				status := q.kubectl("get", "pod", i.Name, "-o", "json")

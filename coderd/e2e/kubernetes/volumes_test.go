@@ -1,13 +1,16 @@
 package kubernetes_test
 
 import (
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes/k8stest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -93,4 +96,38 @@ func TestStopped(t *testing.T) {
 	})
 	require.NoError(t, c.DeleteTemplate(ctx, "homes"))
 	p.eventually("nothing is left", func() bool { return p.kubectl("get", "pods,secrets,persistentvolumeclaims", "-o", "name") == "" })
+}
+
+// A stop that comes late, after a start has found the pod running, leaves that alone: a claim has it by then.
+func TestStop_overtaken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	b := p.between()
+	i := p.create(request(withVolumes(`, "command": ["/bin/guest", "serve"]`)))
+	p.becomesReady(i)
+	was := p.field(i.Name, ".metadata.uid")
+
+	direct := p.config.Kubeconfig
+	p.config.Kubeconfig = b.kubeconfig
+	late := p.open()
+	p.config.Kubeconfig = direct
+	reached, held := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b.instead(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			once.Do(func() { close(reached) })
+			<-held
+		}
+		return false
+	})
+	stopped := make(chan error)
+	go func() { stopped <- late.Stop(t.Context(), refOf(i)) }()
+	<-reached
+	require.NoError(t, p.Start(t.Context(), refOf(i)))
+	close(held)
+	require.ErrorContains(t, <-stopped, "it was started meanwhile")
+	is, err := p.Get(t.Context(), refOf(i))
+	require.NoError(t, err)
+	require.Equal(t, provider.StatusRunning, is.Status)
+	require.Equal(t, was, p.field(i.Name, ".metadata.uid"))
 }

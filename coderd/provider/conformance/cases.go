@@ -110,7 +110,7 @@ func stopAndStart(ctx context.Context, t *trial) {
 	stopper, _ := provider.As[provider.Stopper](t.Provider)
 	_, i := t.create(ctx, "stopped")
 	t.running(ctx, t.Provider, refOf(i))
-	if some, ok := provider.As[provider.StopChecker](t.Provider); ok && some.Stops(t.Spec, t.Parameters) != nil {
+	if some, ok := provider.As[provider.StopChecker](t.Provider); ok && some.CheckStop(t.Spec, t.Parameters) != nil {
 		for what, err := range map[string]error{"stop": stopper.Stop(ctx, refOf(i)), "start": stopper.Start(ctx, refOf(i))} {
 			t.check(want(provider.IsPermanent(err), "the spec is one that cannot be stopped, and %s returned %v", what, err))
 		}

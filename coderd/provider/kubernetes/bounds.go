@@ -27,7 +27,10 @@ func (p *reader) bounds(path string, s corev1.PodSpec) {
 	}
 	for i, v := range s.Volumes {
 		if of := v.PersistentVolumeClaim; of != nil && strings.HasPrefix(of.ClaimName, claimPrefix) {
-			p.Add(fmt.Sprintf("%s.volumes[%d].persistentVolumeClaim.claimName", path, i), "names that begin with %s are of the volumes of other workspaces", claimPrefix)
+			p.Add(fmt.Sprintf("%s.volumes[%d].persistentVolumeClaim.claimName", path, i), ofOthers, claimPrefix)
+		}
+		if of := v.Ephemeral; of != nil && of.VolumeClaimTemplate != nil {
+			p.source(fmt.Sprintf("%s.volumes[%d].ephemeral.volumeClaimTemplate.spec", path, i), of.VolumeClaimTemplate.Spec)
 		}
 	}
 	if p.config.Privileged {

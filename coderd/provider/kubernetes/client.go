@@ -18,7 +18,7 @@ import (
 )
 
 // cluster is one namespace of a cluster. It uses the REST client alone: the typed clients of client-go bring all of
-// Kubernetes' API along, of which this needs three kinds.
+// Kubernetes' API along, of which this needs few kinds.
 type cluster struct {
 	config    *rest.Config
 	rest      rest.Interface
@@ -84,8 +84,12 @@ func (c *cluster) create(ctx context.Context, resource string, object, into runt
 
 // remove deletes the object of that name, if it is the one of that UID.
 func (c *cluster) remove(ctx context.Context, resource, name string, uid types.UID) error {
-	return c.rest.Delete().Namespace(c.namespace).Resource(resource).Name(name).
-		Body(&metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+	return c.removeIf(ctx, resource, name, metav1.Preconditions{UID: &uid})
+}
+
+// removeIf deletes the object of that name, if it still is as it was.
+func (c *cluster) removeIf(ctx context.Context, resource, name string, is metav1.Preconditions) error {
+	return c.rest.Delete().Namespace(c.namespace).Resource(resource).Name(name).Body(&metav1.DeleteOptions{Preconditions: &is}).Do(ctx).Error()
 }
 
 // change is what an object is to have from now on, and what it must be for that.

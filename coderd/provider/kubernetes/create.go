@@ -60,8 +60,11 @@ func (p *Provider) createPod(ctx context.Context, req provider.CreateRequest, wa
 		return found{}, provider.ErrConflict
 	}
 	f := found{Pod: there, tags: req.Tags}
-	if !f.isOf(wanted) {
-		return found{}, provider.ErrConflict
+	if !f.isOf(wanted) { // it hangs on a volume claim that is gone, and goes too
+		if err := p.cluster.remove(ctx, "pods", there.Name, there.UID); !gone(err) {
+			return found{}, mapped(ctx, err)
+		}
+		return found{}, provider.ErrNotFound
 	}
 	return f, nil
 }

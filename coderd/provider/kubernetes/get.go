@@ -31,7 +31,7 @@ func (p *Provider) Get(ctx context.Context, ref provider.Ref) (provider.Instance
 	return f.instance(), nil
 }
 
-// List returns the installation's workspaces, by name, as they all were at one moment.
+// List returns the installation's workspaces, by name.
 func (p *Provider) List(ctx context.Context, installation uuid.UUID) ([]provider.Instance, error) {
 	for range listings {
 		all, err := p.list(ctx, installation)
@@ -46,17 +46,18 @@ func (p *Provider) list(ctx context.Context, installation uuid.UUID) ([]provider
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	// Anchors come first: a pod that is made meanwhile is seen all the same.
+	// A stop or a start in between is seen by what volume claims say before and after.
 	selector := labelInstallation + "=" + installation.String()
-	anchors := map[string]found{}
-	if err := p.listAnchors(ctx, selector, func(anchor *corev1.PersistentVolumeClaim) {
-		if f, ok := ofAnchor(anchor); ok {
-			anchors[idOf(f.Pod)] = f
-		}
-	}); err != nil {
+	left, err := p.listLeft(ctx, selector)
+	if err != nil {
 		return nil, err
 	}
 	var all []provider.Instance
+	add := func(is provider.Instance) {
+		is.Environment = nil
+		all = append(all, is)
+	}
+	var ending []found // with volumes: deleted, or stopped
 	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
 	for {
 		pods, err := p.cluster.pods(ctx, options)
@@ -70,29 +71,40 @@ func (p *Provider) list(ctx context.Context, installation uuid.UUID) ([]provider
 				continue
 			}
 			f := found{Pod: pod, tags: tags}
-			f.stopped = pod.DeletionTimestamp != nil && anchors[idOf(pod)].stopped
-			delete(anchors, idOf(pod))
-			all = append(all, f.instance())
+			if anchor, _ := anchorOf(pod); anchor != nil && pod.DeletionTimestamp != nil {
+				f.Pod = pod.DeepCopy() // of its page nothing else is kept
+				f.stopped = left[idOf(pod)].stopped
+				ending = append(ending, f)
+			} else {
+				add(f.instance())
+			}
+			delete(left, idOf(pod))
 		}
 		if options.Continue = pods.Continue; options.Continue == "" {
 			break
 		}
 	}
-	for id, f := range anchors {
-		if !f.stopped { // stopped or started since, or its pod was taken away
-			var err error
-			f, err = p.find(ctx, provider.Ref{ProviderID: id})
-			if errors.Is(err, provider.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, f.instance())
+	doubt := len(ending) > 0
+	for _, is := range left {
+		doubt = doubt || !is.stopped
 	}
-	for i := range all {
-		all[i].Environment = nil
+	after := left
+	if doubt {
+		if after, err = p.listLeft(ctx, selector); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range ending {
+		f.stopped = f.stopped || after[idOf(f.Pod)].stopped
+		add(f.instance())
+	}
+	for id, before := range left {
+		switch is, still := after[id]; {
+		case before.stopped:
+			add(before.instance)
+		case still:
+			add(is.instance)
+		}
 	}
 	slices.SortFunc(all, func(a, b provider.Instance) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
@@ -128,12 +140,17 @@ func (p *Provider) find(ctx context.Context, ref provider.Ref) (found, error) {
 	if uid != "" && template == "" {
 		return found{}, provider.ErrNotFound // it has no volumes that could be there without it
 	}
-	f, err := p.findAnchor(ctx, name, template)
+	f, err := p.findLeft(ctx, name)
 	if err != nil {
 		return found{}, err
 	}
 	if !means(f) {
 		return found{}, provider.ErrNotFound
+	}
+	if !f.stopped { // it may have been started since
+		if pod, err := p.cluster.pod(ctx, name); err == nil && f.isOf(pod) {
+			return found{Pod: pod, tags: f.tags}, nil
+		}
 	}
 	return f, nil
 }

@@ -30,6 +30,7 @@ const (
 	noteResources    = prefix + "claimed-resources" // what containers are to have from the claim on
 	notePod          = prefix + "pod"               // on the first volume claim: the pod, for a start
 	noteStopped      = prefix + "stopped"           // on the first volume claim: "true" while the pod is not meant to be there
+	noteStarted      = prefix + "started"           // of a pod that a start found: when, so that it is another than a stop has seen
 	noteEvict        = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	noteStay         = "karpenter.sh/do-not-disrupt"
 	noteContainer    = "kubectl.kubernetes.io/default-container"
@@ -80,8 +81,9 @@ func parts(ref provider.Ref) (name string, uid types.UID, template string) {
 type found struct {
 	*corev1.Pod
 	tags    provider.Tags
-	absent  bool // the pod is not there; it is the one that a start would make
-	stopped bool // it is not meant to be there
+	absent  bool   // the pod is not there; it is the one that a start would make
+	stopped bool   // it is not meant to be there
+	lacks   string // of a stopped one: a volume claim that is not there, or not whole
 }
 
 // isOf says whether a pod is of the same workspace, and hangs on the same claim.
@@ -95,6 +97,8 @@ func (f found) isOf(pod *corev1.Pod) bool {
 // judge decides what is known of it.
 func (f found) judge() verdict {
 	switch {
+	case f.lacks != "":
+		return lost("its volume claim " + f.lacks + " is gone, or its volume")
 	case f.stopped:
 		return verdict{detail: "it is stopped"}
 	case f.absent:
@@ -115,10 +119,10 @@ func (f found) instance() provider.Instance {
 		i.Addresses = append(i.Addresses, provider.Address{Type: "ip", Address: ip.IP})
 	}
 	switch is := f.judge(); {
-	case f.stopped:
-		i.Status = provider.StatusStopped
 	case is.failed:
 		i.Status, i.Fault, i.Lost = provider.StatusError, is.detail, is.transient
+	case f.stopped:
+		i.Status = provider.StatusStopped
 	case f.Status.Phase == corev1.PodRunning:
 		i.Status = provider.StatusRunning
 	default: // it is about to start, or nobody knows

@@ -37,7 +37,7 @@ func (p *Provider) Mark(ctx context.Context, ref provider.Ref, claim provider.Cl
 		return err
 	}
 	if err := p.cluster.note(ctx, claimResource, claimName(name, template), anchor, nil); err != nil {
-		return absent(ctx, err)
+		return notOurs(ctx, err)
 	}
 	if err := p.markPod(ctx, name, to); !errors.Is(err, provider.ErrNotFound) {
 		return err
@@ -59,7 +59,10 @@ func marked(claim, owner string) change {
 func (p *Provider) markPod(ctx context.Context, name string, to change) error {
 	pod := &corev1.Pod{}
 	if err := p.cluster.note(ctx, "pods", name, to, pod); err != nil {
-		return absent(ctx, err)
+		return notOurs(ctx, err)
+	}
+	if pod.DeletionTimestamp != nil {
+		return provider.ErrNotFound
 	}
 	missing := found{Pod: pod}.missing()
 	if len(missing) == 0 {
@@ -75,8 +78,8 @@ func (p *Provider) markPod(ctx context.Context, name string, to change) error {
 	return mapped(ctx, err)
 }
 
-// absent is what a change of an object failed by: ErrNotFound where another has its name, or it is nobody's any more.
-func absent(ctx context.Context, err error) error {
+// notOurs is what a change of an object failed by: ErrNotFound where another has its name, or it is nobody's any more.
+func notOurs(ctx context.Context, err error) error {
 	if apierrors.IsInvalid(err) {
 		return provider.ErrNotFound
 	}

@@ -85,6 +85,9 @@ func (r resources) swap(pod *corev1.PodSpec) resources {
 			}
 			for resource, amount := range *list {
 				(*sides(&was)[side])[resource] = (*sides(own)[side])[resource]
+				if *sides(own)[side] == nil { // of a manifest that somebody else wrote
+					*sides(own)[side] = corev1.ResourceList{}
+				}
 				(*sides(own)[side])[resource] = amount
 			}
 		}

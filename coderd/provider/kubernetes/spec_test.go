@@ -277,7 +277,7 @@ func TestVolumes(t *testing.T) {
 	require.Equal(t, "1Gi", anchor.Spec.Resources.Requests.Storage().String())
 	require.Equal(t, anchor.Name, made.pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	anchor.UID = "the-uid"
-	f, ours := ofAnchor(anchor)
+	f, ours := leftOf([]corev1.PersistentVolumeClaim{*anchor})
 	require.True(t, ours)
 	require.Equal(t, "prebuild-a/the-uid/home", idOf(f.Pod))
 	require.Equal(t, made.pod.Spec, f.Spec)
@@ -287,34 +287,60 @@ func TestVolumes(t *testing.T) {
 	require.Equal(t, []string{"prebuild-a", "the-uid", "home"}, []string{name, string(uid), template})
 	anchor.Annotations[noteStopped] = "true"
 	anchor.Labels[labelClaim], anchor.Annotations[labelOwner] = "a-claim", "alice"
-	f, _ = ofAnchor(anchor)
+	f, _ = leftOf([]corev1.PersistentVolumeClaim{*anchor})
 	require.Equal(t, provider.StatusStopped, f.instance().Status)
 	require.True(t, f.instance().Marked)
 	require.Equal(t, "alice", f.Labels[labelOwner])
+	cache := anchor.DeepCopy()
+	cache.Annotations, cache.Name, cache.Labels[labelVolume] = nil, "prewarm.prebuild-a.cache", "cache"
+	two := anchor.DeepCopy()
+	manifest := made.pod.DeepCopy()
+	manifest.Spec.Volumes = append(manifest.Spec.Volumes, corev1.Volume{Name: "cache", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: cache.Name},
+	}})
+	raw, err := json.Marshal(manifest)
+	require.NoError(t, err)
+	two.Annotations[notePod] = string(raw)
+	f, _ = leftOf([]corev1.PersistentVolumeClaim{*cache, *two})
+	require.Equal(t, provider.StatusStopped, f.instance().Status)
+	require.Equal(t, []string{cache.Name, anchor.Name}, claimsIn(f.Pod), "the anchor is the last to go")
+	cache.Status.Phase = corev1.ClaimLost
+	for _, claims := range [][]corev1.PersistentVolumeClaim{{*two}, {*cache, *two}} {
+		f, _ = leftOf(claims)
+		require.Equal(t, provider.StatusError, f.instance().Status, "one of its volumes is gone")
+		require.Contains(t, f.instance().Fault, cache.Name)
+	}
+	for _, manifest := range []string{`{"metadata": {"name": "prebuild-a"}}`, `{`, strings.Replace(string(raw), `"3"`, `"4"`, 1)} {
+		two.Annotations[notePod] = manifest
+		_, ours = leftOf([]corev1.PersistentVolumeClaim{*two})
+		require.False(t, ours, "somebody else wrote %s", manifest)
+	}
 	copied := anchor.DeepCopy()
 	copied.Name = "a-copy"
-	_, ours = ofAnchor(copied)
+	_, ours = leftOf([]corev1.PersistentVolumeClaim{*copied})
 	require.False(t, ours, "a copy with all labels is not the workspace")
 
 	for spec, at := range map[string]string{
-		claims(`[{"metadata": {"name": "home"}}]`):                                                                      "volume_claim_templates[0].spec.accessModes",
-		claims(`[{"metadata": {"name": "Home"}, "spec": {}}]`):                                                          "volume_claim_templates[0].metadata.name",
-		claims(`[{"metadata": {"name": "home", "namespace": "x"}, "spec": {}}]`):                                        "volume_claim_templates[0].metadata",
-		claims(`[{"metadata": {"name": "home", "labels": {"prewarm.dev/x": "y"}}}]`):                                    "volume_claim_templates[0].metadata.labels.prewarm.dev/x",
-		claims(`[{"metadata": {"name": "home"}, "spec": {"dataSource": {"kind": "x", "name": "prewarm.other.home"}}}]`): "volume_claim_templates[0].spec.dataSource.name",
-		claims(`[{"metadata": {"name": "home"}, "spec": {"volumeName": "x"}}]`):                                         "volume_claim_templates[0].spec.volumeName",
-		claims(`[{"metadata": {"name": "home"}, "sepc": {}}]`):                                                          "volume_claim_templates[0].sepc",
-		claims("[" + home + ", " + home + "]"):                                                                          "volume_claim_templates[1].metadata.name",
-		claims("[" + strings.Replace(home, "home", "other", 1) + "]"):                                                   "volume_claim_templates[0].metadata.name",
-		plain("", `, "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "prewarm.other.home"}}]`):         "pod.spec.volumes[0].persistentVolumeClaim.claimName",
+		claims(`[{"metadata": {"name": "home"}}]`):                                                                                                                                    "volume_claim_templates[0].spec.accessModes",
+		claims(`[{"metadata": {"name": "Home"}, "spec": {}}]`):                                                                                                                        "volume_claim_templates[0].metadata.name",
+		claims(`[{"metadata": {"name": "home", "namespace": "x"}, "spec": {}}]`):                                                                                                      "volume_claim_templates[0].metadata",
+		claims(`[{"metadata": {"name": "home", "labels": {"prewarm.dev/x": "y"}}}]`):                                                                                                  "volume_claim_templates[0].metadata.labels.prewarm.dev/x",
+		claims(`[{"metadata": {"name": "home"}, "spec": {"dataSource": {"kind": "PersistentVolumeClaim", "name": "prewarm.other.home"}}}]`):                                           "volume_claim_templates[0].spec.dataSource.name",
+		claims(`[{"metadata": {"name": "home"}, "spec": {"dataSource": {"kind": "VolumeSnapshot", "name": "x"}}}]`):                                                                   "volume_claim_templates[0].spec.dataSource.kind",
+		plain("", `, "volumes": [{"name": "a", "ephemeral": {"volumeClaimTemplate": {"spec": {"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "prewarm.other.home"}}}}}]`): "pod.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.dataSourceRef.name",
+		claims(`[{"metadata": {"name": "home"}, "spec": {"volumeName": "x"}}]`):                                                                                                       "volume_claim_templates[0].spec.volumeName",
+		claims(`[{"metadata": {"name": "home"}, "sepc": {}}]`):                                                                                                                        "volume_claim_templates[0].sepc",
+		claims("[" + home + ", " + home + "]"):                                                                                                                                        "volume_claim_templates[1].metadata.name",
+		claims("[" + strings.Replace(home, "home", "other", 1) + "]"):                                                                                                                 "volume_claim_templates[0].metadata.name",
+		plain("", `, "volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "prewarm.other.home"}}]`):                                                                       "pod.spec.volumes[0].persistentVolumeClaim.claimName",
 	} {
 		_, problems := parseSpec(Config{}, json.RawMessage(spec), size)
 		paths := lists.Of(problems, func(p provider.Problem) string { return p.Path })
 		require.Contains(t, paths, at, spec)
 	}
 	p := &Provider{}
-	require.NoError(t, p.Stops(json.RawMessage(claims("["+home+"]")), size))
-	require.ErrorContains(t, p.Stops(json.RawMessage(plain("", "")), nil), "volume_claim_templates")
+	require.NoError(t, p.CheckStop(json.RawMessage(claims("["+home+"]")), size))
+	require.ErrorContains(t, p.CheckStop(json.RawMessage(plain("", "")), nil), "volume_claim_templates")
 }
 
 // FuzzSpec: whatever a template says, it is either refused with places in it, or means the same each time, and asks for

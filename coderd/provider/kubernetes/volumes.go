@@ -61,32 +61,37 @@ func (p *reader) volumeClaim(at string, claim *corev1.PersistentVolumeClaim) {
 	if size := claim.Spec.Resources.Requests[corev1.ResourceStorage]; size.Sign() <= 0 {
 		p.Add(at+".spec.resources.requests.storage", "is missing: give a size, such as 10Gi")
 	}
-	if claim.Spec.VolumeName != "" {
-		p.Add(at+".spec.volumeName", "cannot be the volume of all workspaces")
-	}
 	if raw, _ := json.Marshal(claim.Status); string(raw) != "{}" {
 		p.Add(at+".status", "is the cluster's")
 	}
-	for field, from := range map[string]string{"dataSource": nameOf(claim.Spec.DataSource), "dataSourceRef": refName(claim.Spec.DataSourceRef)} {
-		if strings.HasPrefix(from, claimPrefix) {
-			p.Add(at+".spec."+field+".name", "names that begin with %s are of the volumes of other workspaces", claimPrefix)
+	p.source(at+".spec", claim.Spec)
+}
+
+// source keeps what a new volume is made of within what the author of a template may have.
+func (p *reader) source(at string, s corev1.PersistentVolumeClaimSpec) {
+	if s.VolumeName != "" {
+		p.Add(at+".volumeName", "cannot be the volume of all workspaces")
+	}
+	from := map[string]corev1.TypedObjectReference{}
+	if r := s.DataSource; r != nil {
+		from["dataSource"] = corev1.TypedObjectReference{APIGroup: r.APIGroup, Kind: r.Kind, Name: r.Name}
+	}
+	if r := s.DataSourceRef; r != nil {
+		from["dataSourceRef"] = *r
+	}
+	for field, r := range from {
+		switch {
+		case r.Kind != claimKind:
+			p.Add(at+"."+field+".kind", "must be %s: a snapshot may be one of another workspace", claimKind)
+		case r.Namespace != nil:
+			p.Add(at+"."+field+".namespace", "is another's")
+		case strings.HasPrefix(r.Name, claimPrefix):
+			p.Add(at+"."+field+".name", ofOthers, claimPrefix)
 		}
 	}
 }
 
-func nameOf(r *corev1.TypedLocalObjectReference) string {
-	if r == nil {
-		return ""
-	}
-	return r.Name
-}
-
-func refName(r *corev1.TypedObjectReference) string {
-	if r == nil {
-		return ""
-	}
-	return r.Name
-}
+const ofOthers = "names that begin with %s are of the volumes of other workspaces"
 
 // mounted says what is wrong with templates next to their pod.
 func (p *reader) mounted(path string, claims []corev1.PersistentVolumeClaim, pod corev1.PodSpec) {
@@ -164,12 +169,25 @@ func anchorOf(pod *corev1.Pod) (owner *metav1.OwnerReference, template string) {
 	return nil, ""
 }
 
-// ofAnchor is a workspace as its anchor tells of it, while its pod is not there: the pod is the one that a start would make.
-func ofAnchor(anchor *corev1.PersistentVolumeClaim) (found, bool) {
-	name, tags, ours := tagsOfClaim(anchor)
+// leftOf is a workspace as its volume claims tell of it, while its pod is not there: the pod is the one that a start would make. There
+// is none where the anchor is not among them.
+func leftOf(claims []corev1.PersistentVolumeClaim) (found, bool) {
+	whole := map[string]bool{}
+	var anchor *corev1.PersistentVolumeClaim
 	pod := &corev1.Pod{}
-	if !ours || json.Unmarshal([]byte(anchor.Annotations[notePod]), pod) != nil || pod.Name != name {
+	for i := range claims {
+		whole[claims[i].Name] = claims[i].DeletionTimestamp == nil && claims[i].Status.Phase != corev1.ClaimLost
+		if manifest := claims[i].Annotations[notePod]; manifest != "" && json.Unmarshal([]byte(manifest), pod) == nil {
+			anchor = &claims[i]
+		}
+	}
+	if anchor == nil {
 		return found{}, false
+	}
+	name, tags, ours := tagsOfClaim(anchor)
+	its, has := tagsOf(pod.Name, pod.Labels)
+	if !ours || !has || its != tags || pod.Name != name || pod.Namespace != "" || pod.Annotations == nil {
+		return found{}, false // somebody else wrote it
 	}
 	pod.CreationTimestamp, pod.OwnerReferences = anchor.CreationTimestamp, []metav1.OwnerReference{ownerOf(anchor)}
 	if claim := anchor.Labels[labelClaim]; claim != "" { // it came while the pod was not there
@@ -178,7 +196,24 @@ func ofAnchor(anchor *corev1.PersistentVolumeClaim) (found, bool) {
 		maps.Copy(pod.Labels, of.labels)
 		maps.Copy(pod.Annotations, of.annotations)
 	}
-	return found{Pod: pod, tags: tags, absent: true, stopped: isStopped(anchor)}, true
+	f := found{Pod: pod, tags: tags, absent: true, stopped: isStopped(anchor)}
+	for _, name := range claimsIn(pod) {
+		if !whole[name] {
+			f.lacks = name
+		}
+	}
+	return f, true
+}
+
+// claimsIn are the names of the volume claims that were made for a pod. The anchor is the last.
+func claimsIn(pod *corev1.Pod) (names []string) {
+	anchor, _ := anchorOf(pod)
+	for _, v := range pod.Spec.Volumes {
+		if of := v.PersistentVolumeClaim; of != nil && strings.HasPrefix(of.ClaimName, claimName(pod.Name, "")) && of.ClaimName != anchor.Name {
+			names = append(names, of.ClaimName)
+		}
+	}
+	return append(names, anchor.Name)
 }
 
 // isStopped says whether the pod of an anchor is not there since it was stopped.
@@ -186,41 +221,14 @@ func isStopped(anchor *corev1.PersistentVolumeClaim) bool {
 	return anchor.Annotations[noteStopped] == "true"
 }
 
-// claimsOf are all volume claims of a workspace. Who may not list any has made none.
-func (p *Provider) claimsOf(ctx context.Context, name string) ([]corev1.PersistentVolumeClaim, error) {
-	list, err := p.cluster.claims(ctx, metav1.ListOptions{LabelSelector: labelName + "=" + name})
-	if apierrors.IsForbidden(err) {
-		return nil, nil
-	}
+// findLeft returns a workspace whose pod is not there.
+func (p *Provider) findLeft(ctx context.Context, name string) (found, error) {
+	all, err := p.cluster.claims(ctx, metav1.ListOptions{LabelSelector: labelName + "=" + name})
 	if err != nil {
-		return nil, mapped(ctx, err)
+		return found{}, mapped(ctx, err)
 	}
-	return slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
-		_, _, ours := tagsOfClaim(&claim)
-		return !ours
-	}), nil
-}
-
-// findAnchor returns a workspace whose pod is not there.
-func (p *Provider) findAnchor(ctx context.Context, name, template string) (found, error) {
-	if template != "" {
-		anchor, err := p.cluster.claim(ctx, claimName(name, template))
-		if err != nil {
-			return found{}, mapped(ctx, err)
-		}
-		if f, is := ofAnchor(anchor); is {
-			return f, nil
-		}
-		return found{}, provider.ErrNotFound
-	}
-	all, err := p.claimsOf(ctx, name)
-	if err != nil {
-		return found{}, err
-	}
-	for i := range all {
-		if f, is := ofAnchor(&all[i]); is {
-			return f, nil
-		}
+	if f, is := leftOf(all.Items); is {
+		return f, nil
 	}
 	return found{}, provider.ErrNotFound
 }
@@ -286,55 +294,74 @@ func sameOwner(is, wanted *corev1.PersistentVolumeClaim) bool {
 }
 
 // removeClaims deletes all volume claims of a workspace, and waits until they are gone. The anchor is the last, by which the others
-// are found again.
+// are found again. What a start that came late has made meanwhile goes too.
 func (p *Provider) removeClaims(ctx context.Context, f found) error {
 	for wait := 50 * time.Millisecond; ; wait = min(wait*3/2, 2*time.Second) {
-		all, err := p.claimsOf(ctx, f.Name)
-		if err != nil {
-			return err
-		}
-		all = slices.DeleteFunc(all, func(claim corev1.PersistentVolumeClaim) bool {
-			_, tags, _ := tagsOfClaim(&claim)
-			return tags != f.tags
-		})
-		if len(all) == 0 {
-			return nil
-		}
-		slices.SortStableFunc(all, func(a, b corev1.PersistentVolumeClaim) int { return len(b.OwnerReferences) - len(a.OwnerReferences) })
-		for i := range all {
-			if all[i].DeletionTimestamp != nil {
+		var there *corev1.PersistentVolumeClaim
+		for _, name := range claimsIn(f.Pod) {
+			claim, err := p.cluster.claim(ctx, name)
+			if apierrors.IsNotFound(err) {
 				continue
 			}
-			if err := p.cluster.remove(ctx, claimResource, all[i].Name, all[i].UID); !gone(err) {
+			if err != nil {
 				return mapped(ctx, err)
 			}
+			if _, tags, ours := tagsOfClaim(claim); !ours || tags != f.tags {
+				continue
+			}
+			there = claim
+			if claim.DeletionTimestamp == nil {
+				if err := p.cluster.remove(ctx, claimResource, claim.Name, claim.UID); !gone(err) {
+					return mapped(ctx, err)
+				}
+			}
+		}
+		if there == nil {
+			return nil
+		}
+		pod, err := p.cluster.pod(ctx, f.Name)
+		if err == nil && f.isOf(pod) && pod.DeletionTimestamp == nil {
+			err = p.cluster.remove(ctx, "pods", pod.Name, pod.UID)
+		}
+		if !gone(err) {
+			return mapped(ctx, err)
 		}
 		if err := p.pause(ctx, wait); err != nil {
-			return xerrors.Errorf("volume claim %s is there for as long as a pod uses it: %w", all[0].Name, err)
+			return xerrors.Errorf("volume claim %s is kept by %s: %w", there.Name, strings.Join(there.Finalizers, ", "), err)
 		}
 	}
 }
 
-// listAnchors calls with each anchor of the installation.
-func (p *Provider) listAnchors(ctx context.Context, selector string, each func(*corev1.PersistentVolumeClaim)) error {
+// remains is a workspace whose pod is not there, for a listing.
+type remains struct {
+	instance provider.Instance
+	stopped  bool
+}
+
+// listLeft returns what volume claims tell of the installation's workspaces, by the provider's id.
+func (p *Provider) listLeft(ctx context.Context, selector string) (map[string]remains, error) {
+	claims := map[string][]corev1.PersistentVolumeClaim{}
 	options := metav1.ListOptions{LabelSelector: selector, Limit: page}
 	for {
-		claims, err := p.cluster.claims(ctx, options)
-		if apierrors.IsForbidden(err) {
-			return nil // who may not list any has made none
-		}
+		list, err := p.cluster.claims(ctx, options)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for i := range claims.Items {
-			if claims.Items[i].Annotations[notePod] != "" {
-				each(&claims.Items[i])
-			}
+		for _, claim := range list.Items {
+			claim.ManagedFields = nil // the largest part
+			claims[claim.Labels[labelName]] = append(claims[claim.Labels[labelName]], claim)
 		}
-		if options.Continue = claims.Continue; options.Continue == "" {
-			return nil
+		if options.Continue = list.Continue; options.Continue == "" {
+			break
 		}
 	}
+	all := make(map[string]remains, len(claims))
+	for _, of := range claims {
+		if f, is := leftOf(of); is {
+			all[idOf(f.Pod)] = remains{f.instance(), f.stopped}
+		}
+	}
+	return all, nil
 }
 
 // errNoVolumes says why a pod cannot be stopped.
