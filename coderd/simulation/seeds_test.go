@@ -131,6 +131,9 @@ func coverage(t *testing.T, covered map[string]int, seeds int) {
 	t.Helper()
 	want := map[string]bool{}
 	for _, t := range prebuilds.Transitions {
+		if strings.HasSuffix(t.Event, "for its owner") {
+			continue // a provider that hands over is not simulated: TestCoder_handover has a real one
+		}
 		want[row(string(t.From), string(t.To), t.Event)] = true
 	}
 	for _, name := range fateNames {
