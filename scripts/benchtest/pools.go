@@ -46,7 +46,7 @@ func pools(ctx context.Context, b *bench) {
 }
 
 // bareClaim takes the oldest ready workspaces of each pool from a time on, if it may be claimed from, and writes what a claim writes.
-// Its arrays hide their lengths, as those of ClaimBatch do: else a batch of one pool is planned anew each time, and looks dearer than
+// Its arrays hide their lengths, as those of ClaimBatch do: else a batch of one pool is planned again each time, and looks dearer than
 // it is.
 const bareClaim = `WITH picked AS MATERIALIZED (
   SELECT ready.id, ready.ready_at, row_number() OVER () AS place

@@ -194,10 +194,7 @@ templates:
     provider: cluster
     boot_timeout: 5m
     spec:
-      volume_claim_templates:
-        - metadata: {name: home}
-          spec: {accessModes: [ReadWriteOnce], storageClassName: ` + k8stest.Storage + `, resources: {requests: {storage: 1Mi}}}
-      pod:
+` + homeVolume + `      pod:
         spec:
           terminationGracePeriodSeconds: 5
           containers: [{name: dev, image: "` + k8stest.Guest + `", imagePullPolicy: Never, command: [/bin/guest, serve], volumeMounts: [{name: home, mountPath: /home}]}]

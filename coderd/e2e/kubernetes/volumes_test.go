@@ -16,6 +16,12 @@ import (
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 )
 
+// homeVolume is the part of a spec that gives each pod a volume of the name home.
+const homeVolume = `      volume_claim_templates:
+        - metadata: {name: home}
+          spec: {accessModes: [ReadWriteOnce], storageClassName: ` + k8stest.Storage + `, resources: {requests: {storage: 1Mi}}}
+`
+
 // homes is a pool of pods with a volume each, which are stopped until they are claimed.
 const homes = `
 templates:
@@ -25,10 +31,7 @@ templates:
     agent: {}
     spec:
       warm_resources: {dev: {requests: {cpu: 10m}}}
-      volume_claim_templates:
-        - metadata: {name: home}
-          spec: {accessModes: [ReadWriteOnce], storageClassName: ` + k8stest.Storage + `, resources: {requests: {storage: 1Mi}}}
-      pod:
+` + homeVolume + `      pod:
         spec:
           terminationGracePeriodSeconds: 5
           containers:

@@ -67,7 +67,7 @@ func (p *Provider) observe(
 		if !ours || tags.Installation != installation || event.Type != watch.Deleted && !judge(pod).failed {
 			continue
 		}
-		// A stop is no trouble. Where that cannot be asked, whoever is told asks again.
+		// A stop is no trouble. Where the API server does not say whether it is one, the caller asks Get, as after each report.
 		if stopping, err := p.stopping(ctx, pod); err != nil || !stopping {
 			trouble(tags.WorkspaceID)
 		}

@@ -23,9 +23,9 @@ func (p *Provider) CheckStop(raw json.RawMessage, parameters map[string]string) 
 	return nil
 }
 
-// Stop deletes the pod, and leaves its volumes. It is written down before, so that a pod that somebody else deletes is told apart. The
-// pod is deleted only while that stands, as it was when that was read: a start that came meanwhile has taken it back, and touched
-// the pod.
+// Stop deletes the pod, and leaves its volumes. Before that it notes the stop on the anchor, so that a pod that somebody else deletes is not
+// taken for a stopped one. It deletes the pod only if that has not changed since it last read the note: a start in between takes
+// the note back, and then changes the pod.
 func (p *Provider) Stop(ctx context.Context, ref provider.Ref) error {
 	f, err := p.find(ctx, ref)
 	if err != nil {

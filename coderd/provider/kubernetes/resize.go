@@ -27,15 +27,8 @@ func sides(r *corev1.ResourceRequirements) map[string]*corev1.ResourceList {
 }
 
 // warmResources reads what containers have until a claim, in place of some of what the pod says.
-func (p *reader) warmResources(path string, raw json.RawMessage) (all resources) {
-	raw = p.substituted(path, raw)
-	p.fit(path, raw, all)
-	if p.Has(path) {
-		return nil
-	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		p.Add(path, "%v", err)
-	}
+func (p *reader) warmResources(path string, raw json.RawMessage) resources {
+	all, _ := decoded[resources](p, path, raw)
 	return all
 }
 

@@ -52,20 +52,29 @@ type reader struct {
 
 // pod reads the template of a pod, as Kubernetes has it.
 func (p *reader) pod(path string, raw json.RawMessage) corev1.PodTemplateSpec {
-	var pod corev1.PodTemplateSpec
-	raw = p.substituted(path, raw)
-	p.fit(path, raw, pod)
-	if p.Has(path) {
-		return corev1.PodTemplateSpec{}
-	}
-	if err := json.Unmarshal(raw, &pod); err != nil {
-		p.Add(path, "%v", err)
-		return corev1.PodTemplateSpec{}
+	pod, ok := decoded[corev1.PodTemplateSpec](p, path, raw)
+	if !ok {
+		return pod
 	}
 	p.metadata(path+".metadata", pod)
 	p.containers(path+".spec", pod)
 	p.bounds(path+".spec", pod.Spec)
 	return pod
+}
+
+// decoded is a value of Kubernetes' API, with parameters in the place of their references; its zero value and false where it does not fit.
+func decoded[T any](p *reader, path string, raw json.RawMessage) (T, bool) {
+	var into, none T
+	raw = p.substituted(path, raw)
+	p.fit(path, raw, into)
+	if p.Has(path) {
+		return none, false
+	}
+	if err := json.Unmarshal(raw, &into); err != nil {
+		p.Add(path, "%v", err)
+		return none, false
+	}
+	return into, true
 }
 
 // reference is how a string of the spec names a parameter.

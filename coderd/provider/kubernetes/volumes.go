@@ -29,16 +29,8 @@ const claimKind = "PersistentVolumeClaim"
 func claimName(name, template string) string { return claimPrefix + name + "." + template }
 
 // volumeClaims reads templates of volume claims, as a StatefulSet has them.
-func (p *reader) volumeClaims(path string, raw json.RawMessage) (all []corev1.PersistentVolumeClaim) {
-	raw = p.substituted(path, raw)
-	p.fit(path, raw, all)
-	if p.Has(path) {
-		return nil
-	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		p.Add(path, "%v", err)
-		return nil
-	}
+func (p *reader) volumeClaims(path string, raw json.RawMessage) []corev1.PersistentVolumeClaim {
+	all, _ := decoded[[]corev1.PersistentVolumeClaim](p, path, raw)
 	for i := range all {
 		p.volumeClaim(fmt.Sprintf("%s[%d]", path, i), &all[i])
 	}
@@ -169,8 +161,8 @@ func anchorOf(pod *corev1.Pod) (owner *metav1.OwnerReference, template string) {
 	return nil, ""
 }
 
-// leftOf is a workspace as its volume claims tell of it, while its pod is not there: the pod is the one that a start would make. There
-// is none where the anchor is not among them.
+// leftOf reads a workspace from its volume claims, while its pod is not there: the pod that it returns is the one that a start would make.
+// False where the anchor is not among them.
 func leftOf(claims []corev1.PersistentVolumeClaim) (found, bool) {
 	whole := map[string]bool{}
 	var anchor *corev1.PersistentVolumeClaim
@@ -338,7 +330,7 @@ type remains struct {
 	stopped  bool
 }
 
-// listLeft returns what volume claims tell of the installation's workspaces, by the provider's id.
+// listLeft reads the installation's workspaces with volumes from their volume claims, by the provider's id.
 func (p *Provider) listLeft(ctx context.Context, selector string) (map[string]remains, error) {
 	claims := map[string][]corev1.PersistentVolumeClaim{}
 	options := metav1.ListOptions{LabelSelector: selector, Limit: page}

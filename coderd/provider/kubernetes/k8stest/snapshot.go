@@ -26,7 +26,7 @@ func (c *Cluster) Snapshot(t testing.TB) {
 }
 
 // Restore has the cluster know what it knew at the last Snapshot, and nothing of what came after, as who puts a backup of etcd back
-// does: the control plane stops for that, containers run on, and the kubelet, which knows more than is so, starts anew.
+// does: the control plane stops for that, containers run on, and the kubelet, which has seen what is no longer there, is restarted.
 func (c *Cluster) Restore(t testing.TB) {
 	t.Helper()
 	parts := []string{"kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"}
