@@ -145,19 +145,24 @@ func (s *Service) extend(ctx context.Context, of []place, attempts []int32) (map
 	}), err
 }
 
+// ifDue makes the inventory of a provider if it is due, and another if one was asked for meanwhile.
 func (s *Service) ifDue(ctx context.Context, name string) error {
 	p, site, err := s.find(name)
 	if err != nil {
 		return err
 	}
-	due, err := inventorydb.New(s.Store).InventoryDue(ctx, inventorydb.InventoryDueParams{Provider: name, Site: site})
-	if err != nil {
-		return xerrors.Errorf("see whether an inventory is due: %w", err)
+	for {
+		due, err := inventorydb.New(s.Store).InventoryDue(ctx, inventorydb.InventoryDueParams{Provider: name, Site: site})
+		if err != nil {
+			return xerrors.Errorf("see whether an inventory is due: %w", err)
+		}
+		if !due {
+			return nil
+		}
+		if _, err := s.pass(ctx, name, p, site, false); err != nil {
+			return err
+		}
 	}
-	if due {
-		_, err = s.pass(ctx, name, p, site, false)
-	}
-	return err
 }
 
 // find is a provider with the site at which this replica reaches it; empty if that is everywhere.

@@ -133,3 +133,23 @@ func TestLease_longest(t *testing.T) {
 		t.Fatal("it goes on")
 	}
 }
+
+// One that is asked for while another is under way comes right after it, as what it is wanted for may be what the first was
+// too early to see.
+func TestLookSoon_underWay(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	b := newSlowBench(t)
+	require.NoError(t, inventory.LookSoon(ctx, b.Store.Pool, "sim"))
+	b.cloud.answer <- struct{}{}
+	select {
+	case <-b.cloud.listing:
+	case <-ctx.Done():
+		t.Fatal("it is forgotten")
+	}
+	b.cloud.answer <- struct{}{}
+	coderdtest.Eventually(t, "that was all", func() bool {
+		return b.one("SELECT (attempt = 2 AND due_at > prewarm_now() AND leased_by = '')::text FROM inventories") == "true"
+	})
+}

@@ -98,7 +98,7 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), every)
 	defer cancelLast()
 	releaseErr := inventorydb.New(s.Store).ReleaseInventory(last, inventorydb.ReleaseInventoryParams{
-		Provider: name, Site: site, Attempt: l.attempt, Soon: again, SoonS: s.Soon.Seconds(),
+		Provider: name, Site: site, Attempt: l.attempt, BeganAt: l.beganAt, Soon: again, SoonS: s.Soon.Seconds(),
 	})
 	if err == nil && releaseErr != nil {
 		err = xerrors.Errorf("release the inventory: %w", releaseErr)

@@ -475,7 +475,7 @@ SELECT p.name, $1, 1, $2, prewarm_now() + $3::double precision * interval '1 sec
        prewarm_now() + p.inventory_every_s * interval '1 second'
 FROM providers p WHERE p.name = $4 AND p.emptied_at IS NULL
 ON CONFLICT (provider, site) DO UPDATE
-  SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until,
+  SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until, due_at = excluded.due_at,
       full_at = greatest(i.full_at, prewarm_now()) + (excluded.full_at - excluded.due_at)
   WHERE i.leased_until <= prewarm_now() AND (i.due_at <= prewarm_now() OR $5::boolean)
 RETURNING i.attempt, prewarm_now()::timestamptz AS began_at
@@ -576,10 +576,14 @@ func (q *Queries) LockInventory(ctx context.Context, arg LockInventoryParams) (L
 }
 
 const lookSoon = `-- name: LookSoon :exec
-UPDATE inventories SET due_at = prewarm_now() WHERE provider = $1
+UPDATE inventories i
+SET due_at = CASE WHEN i.leased_until > prewarm_now() THEN greatest(prewarm_now(), i.due_at + interval '1 microsecond')
+                  ELSE prewarm_now() END
+WHERE i.provider = $1
 `
 
-// A deletion waits for the inventory that finds nothing.
+// A deletion waits for the inventory that finds nothing. Where one is under way, due_at is when it began, and the next comes
+// right after it: greatest, as this statement may have begun before that and waited for the lease.
 func (q *Queries) LookSoon(ctx context.Context, provider string) error {
 	_, err := q.db.Exec(ctx, lookSoon, provider)
 	return err
@@ -618,16 +622,18 @@ func (q *Queries) RecordProviderAct(ctx context.Context, arg RecordProviderActPa
 const releaseInventory = `-- name: ReleaseInventory :exec
 UPDATE inventories i
 SET leased_by = '', leased_until = prewarm_now(),
-    due_at = CASE WHEN $1::boolean
+    due_at = CASE WHEN i.due_at > $1 THEN i.due_at
+      WHEN $2::boolean
       THEN least(prewarm_now() + p.inventory_every_s * interval '1 second',
-                 greatest(prewarm_now() + $2::double precision * interval '1 second',
+                 greatest(prewarm_now() + $3::double precision * interval '1 second',
                           i.full_at - 2 * p.inventory_every_s * interval '1 second'))
       ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
 FROM providers p
-WHERE i.provider = $3 AND i.site = $4 AND i.attempt = $5 AND p.name = i.provider
+WHERE i.provider = $4 AND i.site = $5 AND i.attempt = $6 AND p.name = i.provider
 `
 
 type ReleaseInventoryParams struct {
+	BeganAt  time.Time
 	Soon     bool
 	SoonS    float64
 	Provider string
@@ -636,9 +642,11 @@ type ReleaseInventoryParams struct {
 }
 
 // The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
-// any case, also where full_at is far ahead since they were rarer before.
+// any case, also where full_at is far ahead since they were rarer before. It is due at once if LookSoon asked for it meanwhile:
+// this one may have looked before there was anything to see.
 func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) error {
 	_, err := q.db.Exec(ctx, releaseInventory,
+		arg.BeganAt,
 		arg.Soon,
 		arg.SoonS,
 		arg.Provider,

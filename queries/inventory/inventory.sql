@@ -9,7 +9,7 @@ SELECT p.name, @site, 1, @replica, prewarm_now() + sqlc.arg(lease_s)::double pre
        prewarm_now() + p.inventory_every_s * interval '1 second'
 FROM providers p WHERE p.name = @provider AND p.emptied_at IS NULL
 ON CONFLICT (provider, site) DO UPDATE
-  SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until,
+  SET attempt = i.attempt + 1, leased_by = excluded.leased_by, leased_until = excluded.leased_until, due_at = excluded.due_at,
       full_at = greatest(i.full_at, prewarm_now()) + (excluded.full_at - excluded.due_at)
   WHERE i.leased_until <= prewarm_now() AND (i.due_at <= prewarm_now() OR @at_once::boolean)
 RETURNING i.attempt, prewarm_now()::timestamptz AS began_at;
@@ -166,10 +166,12 @@ WHERE provider = @provider AND site = @site;
 
 -- name: ReleaseInventory :exec
 -- The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
--- any case, also where full_at is far ahead since they were rarer before.
+-- any case, also where full_at is far ahead since they were rarer before. It is due at once if LookSoon asked for it meanwhile:
+-- this one may have looked before there was anything to see.
 UPDATE inventories i
 SET leased_by = '', leased_until = prewarm_now(),
-    due_at = CASE WHEN @soon::boolean
+    due_at = CASE WHEN i.due_at > @began_at THEN i.due_at
+      WHEN @soon::boolean
       THEN least(prewarm_now() + p.inventory_every_s * interval '1 second',
                  greatest(prewarm_now() + sqlc.arg(soon_s)::double precision * interval '1 second',
                           i.full_at - 2 * p.inventory_every_s * interval '1 second'))
@@ -232,8 +234,12 @@ RETURNING i.site, old.reason;
 UPDATE providers SET confirmed_at = prewarm_now(), updated_at = prewarm_now() WHERE name = @name AND confirmed_at IS NULL;
 
 -- name: LookSoon :exec
--- A deletion waits for the inventory that finds nothing.
-UPDATE inventories SET due_at = prewarm_now() WHERE provider = @provider;
+-- A deletion waits for the inventory that finds nothing. Where one is under way, due_at is when it began, and the next comes
+-- right after it: greatest, as this statement may have begun before that and waited for the lease.
+UPDATE inventories i
+SET due_at = CASE WHEN i.leased_until > prewarm_now() THEN greatest(prewarm_now(), i.due_at + interval '1 microsecond')
+                  ELSE prewarm_now() END
+WHERE i.provider = @provider;
 
 -- name: RetireProviders :many
 -- Ends what is known of providers that are deleted and have nothing left: neither a workspace nor work, nor by an inventory of

@@ -25,9 +25,10 @@ import (
 
 // place is a workspace's directory, with its files served.
 type place struct {
-	t   *testing.T
-	dir string
-	url string
+	t      *testing.T
+	dir    string
+	url    string
+	client *http.Client
 }
 
 func serve(t *testing.T) place {
@@ -35,7 +36,8 @@ func serve(t *testing.T) place {
 	dir := t.TempDir()
 	server := httptest.NewServer(files.Handler(dir))
 	t.Cleanup(server.Close)
-	return place{t, dir, server.URL}
+	// Its own client: a server that closes also closes what http.DefaultClient has open to the others.
+	return place{t, dir, server.URL, server.Client()}
 }
 
 func (p place) at(name string) string { return filepath.Join(p.dir, name) }
@@ -68,7 +70,7 @@ func (p place) ask(method, what string, query []string, body io.Reader, header .
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.client.Do(req)
 	require.NoError(p.t, err)
 	defer resp.Body.Close()
 	content, err := io.ReadAll(resp.Body)
@@ -131,7 +133,7 @@ func TestContent_cut(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		_, err := http.DefaultClient.Do(req)
+		_, err := p.client.Do(req)
 		done <- err
 	}()
 	_, err = w.Write(bytes.Repeat([]byte("new"), 100_000))
@@ -298,7 +300,7 @@ func TestContent_watch(t *testing.T) {
 	p.write("d/old", "")
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/files/watch?path=d", nil)
 	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := p.client.Do(req)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	lines := json.NewDecoder(resp.Body)
