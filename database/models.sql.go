@@ -1417,6 +1417,15 @@ type Job struct {
 	Traceparent *string
 }
 
+type LostClaim struct {
+	ClaimID   uuid.UUID
+	UserID    uuid.UUID
+	PresetID  uuid.UUID
+	CreatedAt time.Time
+	LostAt    time.Time
+	TakenBy   uuid.NullUUID
+}
+
 type Membership struct {
 	OrganizationID uuid.UUID
 	UserID         uuid.UUID

@@ -183,11 +183,8 @@ func (s *Service) adopt(ctx context.Context, _ leased, _ provider.Provider, e En
 // alarm leaves a trace of a claimed workspace that is missing, and a warning in the log, once; the notification, the gauge and
 // the fault in listings are read off the finding. The workspace stays claimed (I2).
 func (s *Service) alarm(ctx context.Context, l leased, _ provider.Provider, e Entry) (none workspaces.Moved, _ error) {
-	err := workspaces.RecordAct(ctx, s.Store, workspaces.RecordActParams{
-		ActorID: workspaces.Prewarm, Action: "workspace.missing", WorkspaceID: e.Workspace.ID, Reason: e.Detail, Source: s.Replica,
-	})
-	if err != nil {
-		return none, xerrors.Errorf("record a missing workspace: %w", err)
+	if err := s.Writer.ClaimLost(ctx, e.Workspace.ID, e.Detail); err != nil {
+		return none, err
 	}
 	if err := s.told(ctx, l, e); err != nil {
 		return none, xerrors.Errorf("record that people were notified: %w", err)

@@ -151,6 +151,7 @@ func TestTrouble(t *testing.T) {
 	require.Equal(t, "the provider takes it away: evicted: drain", fault(), "why it went")
 	require.Equal(t, "claimed", stateOf(claimed.Workspace.Name))
 	require.Equal(t, "1", b.one("SELECT count(*)::text FROM audit_log WHERE action = 'workspace.missing'"))
+	require.Equal(t, claimed.ClaimID.String(), b.one("SELECT claim_id::text FROM lost_claims"), "its user is served first")
 }
 
 // A mass is left to inventories, and to their breaker.

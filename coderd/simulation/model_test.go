@@ -193,7 +193,7 @@ func (m *model) judge(c *call, a answer) {
 	if c.name == "WorkOn" && a.err == nil {
 		m.w.worksOn()
 	}
-	if c.name == "RecordWorkspaceAct" && a.err == nil && slices.Contains(c.args, any("workspace.missing")) {
+	if c.name == "ClaimLost" && a.err == nil {
 		m.w.fired(row("claimed", "claimed", "silent, unhealthy or missing"))
 	}
 	var pg *pgconn.PgError

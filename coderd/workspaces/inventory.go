@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
@@ -31,6 +32,18 @@ func (w *Writer) KnownGone(ctx context.Context, id uuid.UUID, incarnation int32,
 		WorkspaceID: id, Incarnation: incarnation, SeenAt: seenAt,
 	})
 	return Moved{row.ID, row.TemplateID, row.PresetID}, lost("record that a workspace is gone", err)
+}
+
+// ClaimLost writes into the audit log that a claimed workspace is missing at its provider, and why. No state moves. If it was
+// claimed in the last 5 minutes, its user is served first within the next hour.
+func (w *Writer) ClaimLost(ctx context.Context, id uuid.UUID, why string) error {
+	err := workspacesdb.New(w.store).ClaimLost(ctx, workspacesdb.ClaimLostParams{
+		WorkspaceID: id, ActorID: Prewarm, Reason: why, Source: w.replica,
+	})
+	if err != nil {
+		return xerrors.Errorf("record that a claim lost its workspace: %w", err)
+	}
+	return nil
 }
 
 // SeenAgain records that the listing which began at seenAt has a workspace that was gone: it takes its place again, under

@@ -263,10 +263,21 @@ func (q *Queries) InsertMiss(ctx context.Context, arg InsertMissParams) error {
 }
 
 const insertWaiting = `-- name: InsertWaiting :execrows
+WITH again AS (
+  UPDATE lost_claims l SET taken_by = ($4::uuid[])[1]
+  WHERE l.claim_id = (
+    SELECT o.claim_id FROM lost_claims o
+    WHERE o.user_id = $3 AND o.preset_id = $2 AND o.lost_at > prewarm_now() - interval '1 hour'
+      AND $9::uuid IS NULL AND NOT $8::boolean
+      AND NOT EXISTS (SELECT FROM claims c WHERE c.id = o.taken_by AND c.state <> 'missed')
+    ORDER BY o.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING l.created_at
+)
 INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at, cold,
                     group_id, lease_s)
 SELECT x.id, $1, $2, $3,
-       CASE WHEN x.id = ($4::uuid[])[1] THEN $5::text END, $6, 'waiting', prewarm_now(),
+       CASE WHEN x.id = ($4::uuid[])[1] THEN $5::text END, $6, 'waiting',
+       coalesce((SELECT again.created_at FROM again), prewarm_now()),
        prewarm_now() + $7::double precision * interval '1 second', $8::boolean, $9::uuid,
        $10::integer
 FROM (SELECT unnest($4::uuid[]) AS id) x
@@ -295,6 +306,9 @@ type InsertWaitingParams struct {
 // are one request have a group, are bound together, and have their key on the first. None where more of the user would wait
 // than may, in all or for one built for them (0: as many as they like). Requests that come at the same moment do not see each
 // other, and so may be a few more.
+//
+// Where the user's claim before lost its workspace (ClaimLost), this one is as old as that, and so is served first, unless another
+// has taken its place already. Claims of a group stand in no line, and one built for them must be younger than the claim.
 func (q *Queries) InsertWaiting(ctx context.Context, arg InsertWaitingParams) (int64, error) {
 	result, err := q.db.Exec(ctx, insertWaiting,
 		arg.OrganizationID,

@@ -13,6 +13,44 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
+const claimLost = `-- name: ClaimLost :exec
+WITH ws AS (
+  SELECT w.id, w.name, w.organization_id, w.claim_id FROM workspaces w WHERE w.id = $4
+), over AS (
+  DELETE FROM lost_claims l
+  USING (SELECT o.claim_id FROM lost_claims o WHERE o.lost_at < prewarm_now() - interval '2 hours' FOR UPDATE SKIP LOCKED) old
+  WHERE l.claim_id = old.claim_id
+), place AS (
+  INSERT INTO lost_claims (claim_id, user_id, preset_id, created_at, lost_at)
+  SELECT c.id, c.user_id, c.preset_id, c.created_at, prewarm_now()
+  FROM ws JOIN claims c ON c.id = ws.claim_id
+  WHERE c.bound_at > prewarm_now() - interval '5 minutes'
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+SELECT prewarm_now(), $1, ws.organization_id, 'workspace.missing', 'workspace', ws.id::text, ws.name, $2, $3
+FROM ws
+`
+
+type ClaimLostParams struct {
+	ActorID     uuid.UUID
+	Reason      string
+	Source      string
+	WorkspaceID uuid.UUID
+}
+
+// Audit of a claimed workspace that its provider no longer has, or takes away. A claim that had it for less than 5 minutes keeps
+// its place in line for an hour (InsertWaiting). Places that are over go.
+func (q *Queries) ClaimLost(ctx context.Context, arg ClaimLostParams) error {
+	_, err := q.db.Exec(ctx, claimLost,
+		arg.ActorID,
+		arg.Reason,
+		arg.Source,
+		arg.WorkspaceID,
+	)
+	return err
+}
+
 const forceRetire = `-- name: ForceRetire :execrows
 UPDATE jobs
 SET force = true, state = 'pending', leased_by = '', due_at = prewarm_now()

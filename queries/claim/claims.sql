@@ -10,10 +10,24 @@ VALUES (@id, @organization_id, @preset_id, @user_id, @mode, 'missed', 'miss', @r
 -- are one request have a group, are bound together, and have their key on the first. None where more of the user would wait
 -- than may, in all or for one built for them (0: as many as they like). Requests that come at the same moment do not see each
 -- other, and so may be a few more.
+--
+-- Where the user's claim before lost its workspace (ClaimLost), this one is as old as that, and so is served first, unless another
+-- has taken its place already. Claims of a group stand in no line, and one built for them must be younger than the claim.
+WITH again AS (
+  UPDATE lost_claims l SET taken_by = (@ids::uuid[])[1]
+  WHERE l.claim_id = (
+    SELECT o.claim_id FROM lost_claims o
+    WHERE o.user_id = @user_id AND o.preset_id = @preset_id AND o.lost_at > prewarm_now() - interval '1 hour'
+      AND sqlc.narg(group_id)::uuid IS NULL AND NOT @cold::boolean
+      AND NOT EXISTS (SELECT FROM claims c WHERE c.id = o.taken_by AND c.state <> 'missed')
+    ORDER BY o.created_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING l.created_at
+)
 INSERT INTO claims (id, organization_id, preset_id, user_id, idempotency_key, mode, state, created_at, deadline_at, cold,
                     group_id, lease_s)
 SELECT x.id, @organization_id, @preset_id, @user_id,
-       CASE WHEN x.id = (@ids::uuid[])[1] THEN sqlc.narg(idempotency_key)::text END, @mode, 'waiting', prewarm_now(),
+       CASE WHEN x.id = (@ids::uuid[])[1] THEN sqlc.narg(idempotency_key)::text END, @mode, 'waiting',
+       coalesce((SELECT again.created_at FROM again), prewarm_now()),
        prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second', @cold::boolean, sqlc.narg(group_id)::uuid,
        sqlc.narg(lease_s)::integer
 FROM (SELECT unnest(@ids::uuid[]) AS id) x

@@ -358,6 +358,26 @@ WHERE id IN (SELECT j.id FROM jobs j
              WHERE j.provider = @provider AND j.kind IN ('drain', 'delete') AND j.state IN ('pending', 'running')
              ORDER BY j.id FOR UPDATE);
 
+-- name: ClaimLost :exec
+-- Audit of a claimed workspace that its provider no longer has, or takes away. A claim that had it for less than 5 minutes keeps
+-- its place in line for an hour (InsertWaiting). Places that are over go.
+WITH ws AS (
+  SELECT w.id, w.name, w.organization_id, w.claim_id FROM workspaces w WHERE w.id = @workspace_id
+), over AS (
+  DELETE FROM lost_claims l
+  USING (SELECT o.claim_id FROM lost_claims o WHERE o.lost_at < prewarm_now() - interval '2 hours' FOR UPDATE SKIP LOCKED) old
+  WHERE l.claim_id = old.claim_id
+), place AS (
+  INSERT INTO lost_claims (claim_id, user_id, preset_id, created_at, lost_at)
+  SELECT c.id, c.user_id, c.preset_id, c.created_at, prewarm_now()
+  FROM ws JOIN claims c ON c.id = ws.claim_id
+  WHERE c.bound_at > prewarm_now() - interval '5 minutes'
+  ON CONFLICT DO NOTHING
+)
+INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)
+SELECT prewarm_now(), @actor_id, ws.organization_id, 'workspace.missing', 'workspace', ws.id::text, ws.name, @reason, @source
+FROM ws;
+
 -- name: RecordWorkspaceAct :exec
 -- Audit of an act on a workspace that is no transition.
 INSERT INTO audit_log (at, actor_id, organization_id, action, target_type, target_id, target_name, reason, source)

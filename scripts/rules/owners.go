@@ -16,7 +16,7 @@ var owners = map[string][]string{
 	"api":       {"organizations", "pauses", "plans"}, // what is written by requests only
 	"auth":      {"memberships", "sessions", "tokens", "users"},
 	"autosize":  {"autosize_progress", "claim_history", "preset_samples", "preset_sizes"},
-	"claim":     {"claim_parameters", "claims"},
+	"claim":     {"claim_parameters", "claims", "lost_claims"},
 	"database":  {"installation"},
 	"entities":  {"forge_credentials", "forge_entities"},
 	"inbox":     {"forge_deliveries", "forge_jobs"},
@@ -50,6 +50,7 @@ var grants = []grant{
 
 	{"workspaces", "agents", "UPDATE", "an agent is silent, or expected again, from the transition on"},
 	{"workspaces", "claims", "INSERT UPDATE", "a claim is bound, and released, by the transition of its workspace"},
+	{"workspaces", "lost_claims", "INSERT DELETE", "a claim lost its workspace, in the statement that audits it"},
 	{"workspaces", "intents", "DELETE", "after a restore, in the statement that quarantines"},
 	{"workspaces", "reconcile_fence", "UPDATE", "what comes back into a pool makes passes plan anew"},
 	{"workspaces", "headroom", "UPDATE", "what was gone and is there again takes its place, under the fence"},

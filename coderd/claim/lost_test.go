@@ -1,0 +1,162 @@
+package claim_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/auth"
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
+)
+
+// line is a pool in which nothing gets ready, so that its claims wait.
+type line struct {
+	t *testing.T
+	*coderdtest.World
+	replica *coderdtest.Replica
+	users   map[string]uuid.UUID
+}
+
+func newLine(t *testing.T) *line {
+	t.Helper()
+	l := &line{t: t, World: coderdtest.NewWorld(t, sim.Behavior{}), users: map[string]uuid.UUID{}}
+	l.Pool(t, "go", 1, 1)
+	l.replica = l.Start(t, coderdtest.Config{})
+	coderdtest.Eventually(t, "a pool of one", func() bool { return l.Warm(t, "go") == 1 })
+	pauseAll(t, l.World)
+	for _, name := range []string{"ann", "bob"} {
+		l.users[name] = uuid.New()
+		l.exec("INSERT INTO users (id, name, created_at) VALUES ($1, $2, now())", l.users[name], name)
+	}
+	return l
+}
+
+func (l *line) exec(sql string, args ...any) {
+	l.t.Helper()
+	_, err := l.Store.Pool.Exec(context.Background(), sql, args...)
+	require.NoError(l.t, err)
+}
+
+func (l *line) request(user string, wait time.Duration) claim.Request {
+	return claim.Request{
+		UserID: l.users[user], OrganizationID: auth.DefaultOrganizationID, PresetID: l.Preset(l.t, "go"), Source: "test",
+		Mode: database.ClaimModePrefer, Wait: wait,
+	}
+}
+
+func (l *line) waiting() (users []string) {
+	l.t.Helper()
+	rows, err := l.Store.Pool.Query(context.Background(), `SELECT u.name FROM claims c JOIN users u ON u.id = c.user_id
+		WHERE c.state = 'waiting' ORDER BY c.created_at, c.id`)
+	require.NoError(l.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		require.NoError(l.t, rows.Scan(&name))
+		users = append(users, name)
+	}
+	require.NoError(l.t, rows.Err())
+	return users
+}
+
+// wait has a user claim, until the pool is full again. What returns tells when it was served.
+func (l *line) wait(user string) <-chan claim.Result {
+	l.t.Helper()
+	before := len(l.waiting())
+	served := make(chan claim.Result, 1)
+	go func() {
+		res, err := l.replica.Claims.Claim(l.t.Context(), l.request(user, time.Hour))
+		if err == nil {
+			served <- res
+		}
+	}()
+	coderdtest.Eventually(l.t, user+" waits", func() bool { return len(l.waiting()) == before+1 })
+	return served
+}
+
+// A user whose workspace was taken away right after the claim is served before all who wait, once for each that was lost, and
+// also after a wait that came to nothing.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	l := newLine(t)
+	first, err := l.replica.Claims.Claim(t.Context(), l.request("ann", 0))
+	require.NoError(t, err)
+	l.wait("bob")
+	require.NoError(t, workspaces.New(l.Store, workspaces.NewID, "test").ClaimLost(t.Context(), first.Workspace.ID, "evicted"))
+	l.wait("bob")
+	require.Equal(t, []string{"bob", "bob"}, l.waiting(), "the place is that of its user")
+
+	short, err := l.replica.Claims.Claim(t.Context(), l.request("ann", time.Millisecond))
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeMiss, short.Outcome)
+	again := l.wait("ann")
+	require.Equal(t, []string{"ann", "bob", "bob"}, l.waiting())
+	l.wait("ann")
+	require.Equal(t, []string{"ann", "bob", "bob", "ann"}, l.waiting(), "the place is taken")
+	resumeAll(t, l.World)
+	l.replica.Reconciler.Nudge(first.Workspace.TemplateID)
+	second := <-again
+
+	// What is lost again keeps its place.
+	coderdtest.Eventually(t, "the others are served too", func() bool { return len(l.waiting()) == 0 })
+	pauseAll(t, l.World)
+	coderdtest.Eventually(t, "none is left", func() bool {
+		res, err := l.replica.Claims.Claim(t.Context(), l.request("bob", 0))
+		require.NoError(t, err)
+		return res.Outcome == database.ClaimOutcomeMiss && l.Count(t, "go", "provisioning", "starting") == 0
+	})
+	l.wait("bob")
+	require.NoError(t, workspaces.New(l.Store, workspaces.NewID, "test").ClaimLost(t.Context(), second.Workspace.ID, "evicted"))
+	l.wait("ann")
+	require.Equal(t, []string{"ann", "bob"}, l.waiting())
+}
+
+// One that was lost later, or whose loss is long ago, is not served first; nor is a claim of several, or of one built anew.
+func TestLost_not(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		claimed, lost time.Duration // how long ago
+		change        func(*claim.Request)
+		first         bool
+	}{
+		"at once":      {claimed: 4 * time.Minute, first: true},
+		"later":        {claimed: 6 * time.Minute},
+		"an hour ago":  {lost: 61 * time.Minute},
+		"several":      {change: func(r *claim.Request) { r.Count = 2 }},
+		"one built":    {change: func(r *claim.Request) { r.Mode = database.ClaimModeBypass }},
+		"another pool": {change: func(r *claim.Request) { r.PresetID = uuid.New() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLine(t)
+			first, err := l.replica.Claims.Claim(t.Context(), l.request("ann", 0))
+			require.NoError(t, err)
+			l.exec("UPDATE claims SET bound_at = bound_at - $1::interval, created_at = created_at - $1::interval", c.claimed)
+			require.NoError(t, workspaces.New(l.Store, workspaces.NewID, "test").ClaimLost(t.Context(), first.Workspace.ID, "evicted"))
+			l.exec("UPDATE lost_claims SET lost_at = lost_at - $1::interval", c.lost)
+			req := l.request("ann", time.Hour)
+			if c.change != nil {
+				c.change(&req)
+			}
+			if req.PresetID != first.Workspace.PresetID {
+				l.exec("UPDATE lost_claims SET preset_id = $1", req.PresetID)
+				req.PresetID = first.Workspace.PresetID
+			}
+			l.wait("bob")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); _, _ = l.replica.Claims.Claim(ctx, req) }()
+			coderdtest.Eventually(t, "both wait", func() bool { return len(l.waiting()) > 1 })
+			require.Equal(t, c.first, l.waiting()[0] == "ann")
+			cancel()
+			<-done
+		})
+	}
+}
