@@ -17,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 	"github.com/prewarm-dev/prewarm/coderd/demand/forgetest"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
+	"github.com/prewarm-dev/prewarm/coderd/e2e/runnertest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker/dockertest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/external/externaltest"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -144,7 +145,7 @@ func newForgeWorld(t *testing.T, f forgetest.Options, address string, s e2etest.
 	t.Helper()
 	ctx := t.Context()
 	w := &forgeWorld{t: t}
-	f.TLS, w.authority = privateTLS(t, address)
+	f.TLS, w.authority = runnertest.PrivateTLS(t, address)
 	f.Address, f.Roots, f.Token = address+":0", []string{"orgs/acme"}, "token-of-tests"
 	var err error
 	w.forge, err = forgetest.Start(context.WithoutCancel(ctx), f)

@@ -21,52 +21,67 @@ const (
 	pause  = "prewarm.test/pause:1"
 )
 
-const packages = "github.com/prewarm-dev/prewarm/coderd/provider/"
+const packages = "github.com/prewarm-dev/prewarm/coderd/"
+
+// image is one of a single program, which is its entrypoint.
+type image struct {
+	reference string
+	source    string // the program's package below coderd/
+	path      string
+	user      string
+	shell     bool // busybox is there too
+}
 
 func (c *Cluster) importImages() error {
-	busybox, err := exec.LookPath("busybox")
-	if err != nil {
-		return err
-	}
-	shell, err := os.ReadFile(busybox)
-	if err != nil {
-		return err
-	}
-	for _, image := range []struct {
-		reference, source, path string
-		entrypoint              []string
-		user                    string
-	}{
-		{pause, packages + "kubernetes/k8stest/pause", "pause", []string{"/pause"}, ""},
-		{Agent, packages + "kubernetes/k8stest/inner", "prewarm", []string{"/prewarm"}, "65532:65532"},
-		{Guest, packages + "docker/dockertest/guest", "bin/guest", []string{"/bin/guest"}, ""},
+	for _, i := range []image{
+		{reference: pause, source: "provider/kubernetes/k8stest/pause", path: "pause"},
+		{reference: Agent, source: "provider/kubernetes/k8stest/inner", path: "prewarm", user: "65532:65532"},
+		{reference: Guest, source: "provider/docker/dockertest/guest", path: "bin/guest", shell: true},
 	} {
-		program, err := build(c.file("program"), image.source)
-		if err != nil {
-			return err
-		}
-		files := []tar.Header{
-			{Name: "bin/", Mode: 0o755, Typeflag: tar.TypeDir},
-			{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
-			{Name: image.path, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg},
-		}
-		contents := map[string][]byte{image.path: program}
-		if image.reference == Guest {
-			files = append(files, tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(shell)), Typeflag: tar.TypeReg})
-			contents["bin/busybox"] = shell
-			for _, name := range []string{"cat", "env", "false", "grep", "kill", "sh", "sleep", "tr", "true"} {
-				files = append(files, tar.Header{Name: "bin/" + name, Linkname: "busybox", Mode: 0o777, Typeflag: tar.TypeSymlink})
-			}
-		}
-		archive, err := pack(image.reference, image.user, image.entrypoint, files, contents)
-		if err != nil {
-			return err
-		}
-		if err := c.importImage(archive); err != nil {
+		if err := c.importProgram(i); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// ImportProgram makes an image with busybox of a program below coderd/. It is in the search path under the image's name.
+func (c *Cluster) ImportProgram(name, source string) (reference string, err error) {
+	reference = "prewarm.test/" + name + ":1"
+	return reference, c.importProgram(image{reference: reference, source: source, path: "bin/" + name, shell: true})
+}
+
+func (c *Cluster) importProgram(i image) error {
+	program, err := build(c.file("program"), packages+i.source)
+	if err != nil {
+		return err
+	}
+	files := []tar.Header{
+		{Name: "bin/", Mode: 0o755, Typeflag: tar.TypeDir},
+		{Name: "tmp/", Mode: 0o1777, Typeflag: tar.TypeDir},
+		{Name: i.path, Mode: 0o755, Size: int64(len(program)), Typeflag: tar.TypeReg},
+	}
+	contents := map[string][]byte{i.path: program}
+	if i.shell {
+		busybox, err := exec.LookPath("busybox")
+		if err != nil {
+			return fmt.Errorf("make image: %w", err)
+		}
+		shell, err := os.ReadFile(busybox)
+		if err != nil {
+			return fmt.Errorf("make image: %w", err)
+		}
+		files = append(files, tar.Header{Name: "bin/busybox", Mode: 0o755, Size: int64(len(shell)), Typeflag: tar.TypeReg})
+		contents["bin/busybox"] = shell
+		for _, name := range []string{"cat", "env", "false", "grep", "kill", "sh", "sleep", "tr", "true"} {
+			files = append(files, tar.Header{Name: "bin/" + name, Linkname: "busybox", Mode: 0o777, Typeflag: tar.TypeSymlink})
+		}
+	}
+	archive, err := pack(i.reference, i.user, []string{"/" + i.path}, files, contents)
+	if err != nil {
+		return err
+	}
+	return c.importImage(archive)
 }
 
 // ImportServer makes the image Server of a static prewarm binary.
