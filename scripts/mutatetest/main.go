@@ -30,7 +30,7 @@ func main() {
 	n := flag.Int("n", 400, "how many changes to try")
 	only := flag.String("rooms", "", "rooms, separated by commas; empty: all")
 	out := flag.String("o", "build/mutants.tsv", "file of the outcomes; what has a line there is not tried again")
-	again := flag.Bool("again", false, "try once more what has survived: after tests were added, which must be all that has changed")
+	again := flag.Bool("again", false, "try once more what has survived or hung: after tests were added, which must be all that has changed")
 	list := flag.Bool("list", false, "list the sample, and try nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -78,7 +78,7 @@ func run(ctx context.Context, seed uint64, n int, only, out string, list, again 
 	env := append(os.Environ(), dbtest.URLEnv+"="+url, "PREWARM_SIM_SEEDS=20", "PREWARM_SIM_STOP=1", "PREWARM_ROUNDS=20") // as in `make test`
 	t := tester{root: root, env: env, known: map[string]knowledge{}, kept: kept}
 	for i, s := range sites {
-		if before, ok := done[s.id()]; ok && !(again && lives(before)) {
+		if before, ok := done[s.id()]; ok && !(again && (lives(before) || before == "hung")) {
 			continue
 		}
 		outcome, err := t.try(ctx, s)
@@ -190,6 +190,8 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 			return "", nil
 		case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
 			return "no build", nil
+		case strings.Contains(string(output), "panic: test timed out after"):
+			return "hung", nil // or the machine was too busy: -again tries it once more
 		}
 		return "killed", nil
 	}
@@ -215,7 +217,7 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 
 // report prints the table of what was tried, and the survivors.
 func report(sites []site, done map[string]string) {
-	fmt.Print("\n| room | killed | survived | not reached | no build |\n| --- | ---: | ---: | ---: | ---: |\n")
+	fmt.Print("\n| room | killed | hung | survived | not reached | no build |\n| --- | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, r := range rooms {
 		n := map[string]int{}
 		for _, s := range sites {
@@ -223,7 +225,7 @@ func report(sites []site, done map[string]string) {
 				n[done[s.id()]]++
 			}
 		}
-		fmt.Printf("| %s | %d | %d | %d | %d |\n", r.name, n["killed"], n["survived"], n["not reached"], n["no build"])
+		fmt.Printf("| %s | %d | %d | %d | %d | %d |\n", r.name, n["killed"], n["hung"], n["survived"], n["not reached"], n["no build"])
 	}
 	for _, s := range sites {
 		if outcome := done[s.id()]; lives(outcome) {
