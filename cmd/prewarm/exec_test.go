@@ -19,6 +19,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/sdk/sdktest"
 )
 
 // runsMain is set for a copy of the test binary that is to be prewarm itself.
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(runsMain) != "" {
 		main()
 	}
+	sdktest.OwnConnections()
 	os.Exit(m.Run())
 }
 

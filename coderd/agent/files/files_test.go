@@ -36,7 +36,7 @@ func serve(t *testing.T) place {
 	dir := t.TempDir()
 	server := httptest.NewServer(files.Handler(dir))
 	t.Cleanup(server.Close)
-	// Its own client: a server that closes also closes what http.DefaultClient has open to the others.
+	// Its own client, for the reason of sdktest.OwnConnections.
 	return place{t, dir, server.URL, server.Client()}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/sdk/sdktest"
 	"github.com/prewarm-dev/prewarm/coderd/tied"
 )
 
@@ -33,6 +34,7 @@ func (s Suite) Run() int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
+	sdktest.OwnConnections()
 	return s.M.Run()
 }
 
