@@ -1175,6 +1175,7 @@ type Claim struct {
 	LeaseUntil     *time.Time
 	FromStandby    bool
 	ReasonCode     string
+	AskedAgainAt   *time.Time
 }
 
 type ClaimHistory struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
@@ -31,11 +32,27 @@ func (s *Service) abandon(ctx context.Context, req Request, id, templateID uuid.
 	return s.abandonAll(ctx, req, []uuid.UUID{id}, templateID)
 }
 
+// takeBack is for a client that was gone when its claim was made, so that the claim is worth nothing to it yet: with a key, too, it ends,
+// unless another request has found it by that. Such a client may have asked another replica meanwhile, as where this one was frozen,
+// and if that was a miss it never asks again. It returns why the client is gone.
+func (s *Service) takeBack(ctx context.Context, req Request, id, templateID uuid.UUID) error {
+	if !req.mayTakeBack() || errors.Is(context.Cause(ctx), auth.ErrNotAllowed) {
+		return s.abandon(ctx, req, id, templateID)
+	}
+	writes, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if err := s.giveBack(writes, req, id); err != nil {
+		s.settle(req, id)
+	}
+	s.Hints.Nudge(templateID)
+	return context.Cause(ctx)
+}
+
 // settle undoes, in the background, a claim whose outcome is unknown because a write of it failed: it may have been
-// committed all the same. Its caller was told of an error, and is not owed a workspace; with a key it will ask again.
+// committed all the same. Its caller was told of an error, and is not owed a workspace, unless it has asked again with its key.
 // That the claim is not there is believed only once no statement of before can still commit.
 func (s *Service) settle(req Request, id uuid.UUID) {
-	if req.Key != "" {
+	if !req.mayTakeBack() {
 		return
 	}
 	s.active.Go(func() {
@@ -75,10 +92,13 @@ func (s *Service) Close() {
 	s.active.Wait()
 }
 
-// giveBack ends a claim that nobody was told of, in whatever state it is.
+// mayTakeBack says whether a claim of the request may end as nobody was told of it. Claims that are one request and have a key stay.
+func (r Request) mayTakeBack() bool { return r.Key == "" || !r.again && r.Count <= 1 }
+
+// giveBack ends a claim that nobody was told of, in whatever state it is. With a key that holds only if none has found it by that.
 func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error {
 	n, err := claimdb.New(s.Store).EndWaiting(ctx, claimdb.EndWaitingParams{
-		ID: id, Reason: "the client went away", ReasonCode: string(explain.MissClientGone),
+		ID: id, Reason: "the client went away", ReasonCode: string(explain.MissClientGone), Unasked: req.Key != "",
 	})
 	if err != nil {
 		return xerrors.Errorf("leave the line: %w", err)
@@ -99,8 +119,13 @@ func (s *Service) giveBack(ctx context.Context, req Request, id uuid.UUID) error
 	if c.Incarnation != nil { // not that of who has it next
 		by.Incarnation = *c.Incarnation
 	}
-	moved, err := s.Writer.Release(ctx, by, c.WorkspaceID.UUID)
-	if errors.Is(err, workspaces.ErrNotClaimed) { // somebody has released it
+	var moved workspaces.Moved
+	if req.Key == "" {
+		moved, err = s.Writer.Release(ctx, by, c.WorkspaceID.UUID)
+	} else {
+		moved, err = s.Writer.TakeBack(ctx, by, id, c.WorkspaceID.UUID)
+	}
+	if errors.Is(err, workspaces.ErrNotClaimed) || errors.Is(err, workspaces.ErrToldOf) { // somebody has released it, or has it
 		return nil
 	}
 	if err != nil {

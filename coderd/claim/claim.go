@@ -56,6 +56,8 @@ type Request struct {
 	Lease time.Duration
 	// WaitReady is how long on_claim is waited for in each workspace; 0: not.
 	WaitReady time.Duration
+
+	again bool // another request made the claim that has its key
 }
 
 // Names are how people call a preset.
@@ -209,7 +211,7 @@ func (s *Service) claimAs(ctx context.Context, req Request, ids []uuid.UUID) (Re
 	}
 	switch {
 	case err == nil && ctx.Err() != nil:
-		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
+		return Result{}, s.takeBack(ctx, req, c.ClaimID, w.TemplateID)
 	case err == nil:
 		s.Hints.Cause(ctx, w.TemplateID)
 		s.Hints.Refill(w.TemplateID)
@@ -303,6 +305,8 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 	case err != nil:
 		s.settleUnknown(err, req, id)
 		return Result{}, err
+	case ctx.Err() != nil:
+		return Result{}, s.takeBack(ctx, req, id, pool.TemplateID)
 	}
 	return s.wait(ctx, req, id, pool.TemplateID)
 }
@@ -353,7 +357,9 @@ func (s *Service) miss(ctx context.Context, req Request, id uuid.UUID, pool view
 		case err != nil:
 			return Result{}, err
 		case c.State != database.ClaimStateWaiting:
-			return s.answer(ctx, c)
+			if res, err := s.resume(ctx, req); !errors.Is(err, pgx.ErrNoRows) {
+				return res, err
+			}
 		}
 	}
 	why := s.whyMissed(ctx, req, pool)
@@ -385,18 +391,15 @@ func (s *Service) byKey(ctx context.Context, req Request) (database.Claim, error
 }
 
 // resume answers with the claim that has the key already. If that waits, this request waits on: the last one decides for
-// how long.
+// how long. The claim says first that it was asked for again, so that who made it does not take it back.
 func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
-	c, err := s.byKey(ctx, req)
+	req.again = true
+	c, err := s.askedAgain(ctx, req)
 	if err != nil {
 		return Result{}, err
 	}
 	if c.State != database.ClaimStateWaiting {
 		return s.answer(ctx, c)
-	}
-	_, err = claimdb.New(s.Store).WaitOn(ctx, claimdb.WaitOnParams{ID: c.ID, WaitS: req.Wait.Seconds()})
-	if err != nil {
-		return Result{}, xerrors.Errorf("wait on: %w", err)
 	}
 	pool, err := viewsdb.New(s.Store).PoolView(ctx, req.PresetID)
 	if err != nil {
@@ -410,6 +413,30 @@ func (s *Service) resume(ctx context.Context, req Request) (Result, error) {
 		return s.waitTogether(ctx, req, ids, pool.TemplateID)
 	}
 	return s.wait(ctx, req, c.ID, pool.TemplateID)
+}
+
+// askedAgain is byKey, once the claim says that it was asked for again.
+func (s *Service) askedAgain(ctx context.Context, req Request) (database.Claim, error) {
+	for {
+		c, err := s.byKey(ctx, req)
+		if err != nil {
+			return c, err
+		}
+		n := int64(1)
+		switch {
+		case c.State == database.ClaimStateWaiting:
+			n, err = claimdb.New(s.Store).WaitOn(ctx, claimdb.WaitOnParams{ID: c.ID, WaitS: req.Wait.Seconds()})
+		case c.State == database.ClaimStateBound && c.AskedAgainAt == nil && !c.GroupID.Valid:
+			n, err = claimdb.New(s.Store).AskAgain(ctx, c.ID)
+		}
+		if err != nil {
+			return c, xerrors.Errorf("ask again for a claim: %w", err)
+		}
+		if n > 0 {
+			return c, nil
+		}
+		// It is no longer what it was when it was read.
+	}
 }
 
 // answer is the result of a claim that is no longer waiting.

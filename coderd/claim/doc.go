@@ -10,5 +10,5 @@
 //
 // A claim is never undone, only released. A client that goes away while it waits leaves the line; if it was given a
 // workspace in that very moment, it keeps it under its idempotency key, or without one gives it back, for nobody was
-// told of it.
+// told of it. One that was gone before its claim was made gets nothing (decision 49).
 package claim

@@ -27,7 +27,7 @@ func (s *Service) takeStandby(ctx context.Context, req Request, c workspaces.Cla
 	}
 	s.Hints.Wake()
 	if ctx.Err() != nil {
-		return Result{}, s.abandon(ctx, req, c.ClaimID, w.TemplateID)
+		return Result{}, s.takeBack(ctx, req, c.ClaimID, w.TemplateID)
 	}
 	s.Hints.Cause(ctx, w.TemplateID)
 	s.Hints.Nudge(w.TemplateID)

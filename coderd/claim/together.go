@@ -239,7 +239,10 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 // abandonAll is abandon for claims that are one request.
 func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) error {
 	cause := context.Cause(ctx)
-	if req.Key == "" || errors.Is(cause, auth.ErrNotAllowed) {
+	if errors.Is(cause, auth.ErrNotAllowed) {
+		req.Key = ""
+	}
+	if req.Key == "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 		defer cancel()
 		s.giveBackAll(ctx, req, ids)
@@ -248,14 +251,13 @@ func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, 
 	return cause
 }
 
-// giveBackAll ends claims in whatever state they are. What could not be done at once is done in the background, whether
-// or not there is a key: of these the client is told that it has none.
+// giveBackAll ends claims in whatever state they are, whether or not there is a key: of these the client is told that it has none.
+// What could not be done at once is done in the background.
 func (s *Service) giveBackAll(ctx context.Context, req Request, ids []uuid.UUID) {
+	req.Key = ""
 	for _, id := range ids {
 		if err := s.giveBack(ctx, req, id); err != nil {
-			unkeyed := req
-			unkeyed.Key = ""
-			s.settle(unkeyed, id)
+			s.settle(req, id)
 		}
 	}
 }

@@ -27,6 +27,29 @@ func (w *Writer) EndLease(ctx context.Context, id uuid.UUID, incarnation int32, 
 	return w.release(ctx, by, id, leaseOver)
 }
 
+// ErrToldOf: another request was answered with the claim.
+var ErrToldOf = errors.New("another request was answered with the claim")
+
+// TakeBack: claimed -> draining or starting, as Release does it, because the only request that may have been answered with the claim
+// is gone. ErrToldOf if another was, or may have been. The claim's key is free then.
+func (w *Writer) TakeBack(ctx context.Context, by Actor, claim, id uuid.UUID) (Moved, error) {
+	return w.release(ctx, by, id, func(ctx context.Context, db database.DBTX, cur viewsdb.WorkspaceStateRow) error {
+		q := workspacesdb.New(db)
+		_, err := q.LockClaimed(ctx, workspacesdb.LockClaimedParams{WorkspaceID: cur.ID, Incarnation: cur.Incarnation})
+		if err != nil {
+			return lost("lock claimed workspace", err)
+		}
+		n, err := q.TakeBack(ctx, claim)
+		if err != nil {
+			return xerrors.Errorf("free the claim's key: %w", err)
+		}
+		if n == 0 {
+			return ErrToldOf
+		}
+		return nil
+	})
+}
+
 // leaseOver locks the workspace and then the claim, in the order of every release.
 func leaseOver(ctx context.Context, db database.DBTX, cur viewsdb.WorkspaceStateRow) error {
 	q := workspacesdb.New(db)
@@ -51,7 +74,7 @@ func (w *Writer) guarded(ctx context.Context, still guard, cur viewsdb.Workspace
 	if still == nil {
 		return w.traced(ctx, move)
 	}
-	opts := database.TxOptions{Label: "end lease"}
+	opts := database.TxOptions{Label: "end claim"}
 	return w.store.InTx(ctx, opts, func(ctx context.Context, tx pgx.Tx) error {
 		if err := still(ctx, tx, cur); err != nil {
 			return err

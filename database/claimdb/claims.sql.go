@@ -14,8 +14,21 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
+const askAgain = `-- name: AskAgain :execrows
+UPDATE claims SET asked_again_at = prewarm_now() WHERE id = $1 AND state = 'bound' AND idempotency_key IS NOT NULL
+`
+
+// A request with the claim's key is about to be answered with it. No row: it was taken back just now, or has ended.
+func (q *Queries) AskAgain(ctx context.Context, id uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, askAgain, id)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const claimByID = `-- name: ClaimByID :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE id = $1
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code, asked_again_at FROM claims WHERE id = $1
 `
 
 func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
@@ -43,12 +56,13 @@ func (q *Queries) ClaimByID(ctx context.Context, id uuid.UUID) (Claim, error) {
 		&i.LeaseUntil,
 		&i.FromStandby,
 		&i.ReasonCode,
+		&i.AskedAgainAt,
 	)
 	return i, err
 }
 
 const claimByKey = `-- name: ClaimByKey :one
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE user_id = $1 AND idempotency_key = $2
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code, asked_again_at FROM claims WHERE user_id = $1 AND idempotency_key = $2
 `
 
 type ClaimByKeyParams struct {
@@ -81,6 +95,7 @@ func (q *Queries) ClaimByKey(ctx context.Context, arg ClaimByKeyParams) (Claim, 
 		&i.LeaseUntil,
 		&i.FromStandby,
 		&i.ReasonCode,
+		&i.AskedAgainAt,
 	)
 	return i, err
 }
@@ -134,7 +149,7 @@ func (q *Queries) ClaimHook(ctx context.Context, claimID uuid.UUID) (ClaimHookRo
 }
 
 const claimsTogether = `-- name: ClaimsTogether :many
-SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code FROM claims WHERE group_id = $1 ORDER BY id
+SELECT id, organization_id, preset_id, user_id, idempotency_key, mode, state, outcome, workspace_id, incarnation, reason, created_at, deadline_at, bound_at, released_at, cold, group_id, lease_s, lease_until, from_standby, reason_code, asked_again_at FROM claims WHERE group_id = $1 ORDER BY id
 `
 
 // All claims of one request, the first of which has that id.
@@ -169,6 +184,7 @@ func (q *Queries) ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]
 			&i.LeaseUntil,
 			&i.FromStandby,
 			&i.ReasonCode,
+			&i.AskedAgainAt,
 		); err != nil {
 			return nil, err
 		}
@@ -183,18 +199,24 @@ func (q *Queries) ClaimsTogether(ctx context.Context, groupID uuid.NullUUID) ([]
 const endWaiting = `-- name: EndWaiting :execrows
 UPDATE claims
 SET state = 'missed', outcome = 'miss', reason = $1, reason_code = $2, idempotency_key = NULL
-WHERE id = $3 AND state = 'waiting'
+WHERE id = $3 AND state = 'waiting' AND NOT ($4::boolean AND asked_again_at IS NOT NULL)
 `
 
 type EndWaitingParams struct {
 	Reason     string
 	ReasonCode string
 	ID         uuid.UUID
+	Unasked    bool
 }
 
-// The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
+// The waiter's time is up, or its client is gone. No row: it was bound meanwhile, or is another request's too (unasked).
 func (q *Queries) EndWaiting(ctx context.Context, arg EndWaitingParams) (int64, error) {
-	result, err := q.db.Exec(ctx, endWaiting, arg.Reason, arg.ReasonCode, arg.ID)
+	result, err := q.db.Exec(ctx, endWaiting,
+		arg.Reason,
+		arg.ReasonCode,
+		arg.ID,
+		arg.Unasked,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -468,7 +490,8 @@ func (q *Queries) StartOf(ctx context.Context, workspaceID uuid.UUID) (StartOfRo
 
 const waitOn = `-- name: WaitOn :execrows
 UPDATE claims
-SET deadline_at = greatest(deadline_at, prewarm_now() + $1::double precision * interval '1 second')
+SET asked_again_at = prewarm_now(),
+    deadline_at = greatest(deadline_at, prewarm_now() + $1::double precision * interval '1 second')
 WHERE (id = $2::uuid OR group_id = $2::uuid) AND state = 'waiting'
 `
 

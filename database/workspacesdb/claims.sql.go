@@ -693,3 +693,20 @@ func (q *Queries) RenewLease(ctx context.Context, arg RenewLeaseParams) (*time.T
 	err := row.Scan(&lease_until)
 	return lease_until, err
 }
+
+const takeBack = `-- name: TakeBack :execrows
+UPDATE claims c SET idempotency_key = NULL
+WHERE c.id = $1 AND c.state = 'bound' AND c.asked_again_at IS NULL
+  AND (SELECT count(DISTINCT r.version) FROM replicas r WHERE r.heartbeat_at > prewarm_now() - interval '1 minute') <= 1
+`
+
+// In the transaction that ends it, after the workspace is locked: its key is free for who asks next, who is given another. No row:
+// another request was told of it, or it has ended. Nor is there one while the binary before is at work, which does not say what it
+// tells (migration 00054).
+func (q *Queries) TakeBack(ctx context.Context, claimID uuid.UUID) (int64, error) {
+	result, err := q.db.Exec(ctx, takeBack, claimID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

@@ -57,14 +57,19 @@ WHERE id = ANY (@ids::uuid[]) AND state = 'waiting';
 -- name: WaitOn :execrows
 -- A retry takes up the place in line that its key has, for as long as it waits itself.
 UPDATE claims
-SET deadline_at = greatest(deadline_at, prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second')
+SET asked_again_at = prewarm_now(),
+    deadline_at = greatest(deadline_at, prewarm_now() + sqlc.arg(wait_s)::double precision * interval '1 second')
 WHERE (id = @id::uuid OR group_id = @id::uuid) AND state = 'waiting';
 
 -- name: EndWaiting :execrows
--- The waiter's time is up, or its client is gone. No row: it was bound meanwhile.
+-- The waiter's time is up, or its client is gone. No row: it was bound meanwhile, or is another request's too (unasked).
 UPDATE claims
 SET state = 'missed', outcome = 'miss', reason = @reason, reason_code = @reason_code, idempotency_key = NULL
-WHERE id = @id AND state = 'waiting';
+WHERE id = @id AND state = 'waiting' AND NOT (@unasked::boolean AND asked_again_at IS NOT NULL);
+
+-- name: AskAgain :execrows
+-- A request with the claim's key is about to be answered with it. No row: it was taken back just now, or has ended.
+UPDATE claims SET asked_again_at = prewarm_now() WHERE id = @id AND state = 'bound' AND idempotency_key IS NOT NULL;
 
 -- name: ClaimByID :one
 SELECT * FROM claims WHERE id = @id;

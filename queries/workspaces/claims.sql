@@ -255,6 +255,14 @@ WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claim
   AND c.lease_until IS NOT NULL AND c.lease_until <= prewarm_now()
 FOR NO KEY UPDATE OF c;
 
+-- name: TakeBack :execrows
+-- In the transaction that ends it, after the workspace is locked: its key is free for who asks next, who is given another. No row:
+-- another request was told of it, or it has ended. Nor is there one while the binary before is at work, which does not say what it
+-- tells (migration 00054).
+UPDATE claims c SET idempotency_key = NULL
+WHERE c.id = @claim_id AND c.state = 'bound' AND c.asked_again_at IS NULL
+  AND (SELECT count(DISTINCT r.version) FROM replicas r WHERE r.heartbeat_at > prewarm_now() - interval '1 minute') <= 1;
+
 -- name: LockClaimed :one
 SELECT w.id FROM workspaces w
 WHERE w.id = @workspace_id AND w.incarnation = @incarnation AND w.state = 'claimed'

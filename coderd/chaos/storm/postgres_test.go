@@ -30,7 +30,7 @@ type postgres struct {
 	length   time.Duration
 	small    bool   // the disk is a small one, which can be filled
 	host     string // of its own, so that its port is free whoever else runs one
-	standbys int    // there were
+	standbys int    // that were begun
 	cluster  *embedded.Cluster
 
 	mu sync.Mutex // held by one fault at a time
@@ -160,7 +160,6 @@ func (p *postgres) lose(ctx context.Context, chance uint64) error {
 		return err
 	}
 	p.dir, p.small, p.host, p.cluster = next.dir, next.small, next.host, next.cluster
-	p.standbys++
 	return p.asSuperuser(ctx, func(conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SELECT pg_promote(true, 60)")
 		return err
@@ -169,13 +168,21 @@ func (p *postgres) lose(ctx context.Context, chance uint64) error {
 
 // follow starts a standby, and returns when nothing is committed any more that it does not have.
 func (p *postgres) follow(ctx context.Context, chance uint64) (*postgres, error) {
-	next := &postgres{
-		t: p.t, dir: fmt.Sprintf("%s-%d", p.dir, p.standbys+1), length: p.length, host: ownHost(chance),
-	}
-	next.disk()
-	p.t.Cleanup(p.stop) // before that disk is put away, which p may be on by then
-	if err := p.copyTo(ctx, next); err != nil {
-		return nil, err
+	var next *postgres
+	for try := 1; ; try++ {
+		p.standbys++
+		next = &postgres{
+			t: p.t, dir: filepath.Join(filepath.Dir(p.dir), fmt.Sprintf("pg-%d", p.standbys)), length: p.length, host: ownHost(chance),
+		}
+		next.disk()
+		p.t.Cleanup(p.stop) // before that disk is put away, which p may be on by then
+		err := p.copyTo(ctx, next)
+		if err == nil {
+			break
+		}
+		if try == 3 { // what ended the others may have been another fault
+			return nil, err
+		}
 	}
 	next.start(next.settings())
 	return next, p.asSuperuser(ctx, func(conn *pgx.Conn) error {

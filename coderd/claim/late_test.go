@@ -1,0 +1,82 @@
+package claim_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+)
+
+// A replica that is late, as after it was frozen, makes a claim whose client has asked another one meanwhile, by the same key, and
+// has a miss for an answer. Nobody would ever ask for that claim: it ends, and its key is free.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 1)
+	other := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	g := hold(r)
+	release := sync.OnceFunc(func() { close(g.open) })
+	defer release()
+	gone, leave := context.WithCancel(t.Context())
+	late := send(gone, t, w, r, "a", claim.Request{Key: "k"})
+	coderdtest.Eventually(t, "in flight", func() bool { return len(g.sizes()) == 1 })
+
+	_, err := w.Claim(t, other, "a", claim.Request{})
+	require.NoError(t, err)
+	leave()
+	res, err := w.Claim(t, other, "a", claim.Request{Key: "k"})
+	require.NoError(t, err)
+	require.Nil(t, res.Workspace)
+	resumeAll(t, w)
+	other.Reconciler.Missed()
+	coderdtest.Eventually(t, "the pool is full again", func() bool { return w.Warm(t, "a") == 1 })
+
+	release()
+	require.ErrorIs(t, (<-late).err, context.Canceled)
+	require.Equal(t, 1, w.Count(t, "a", "claimed"), "by who has no key")
+	require.Equal(t, 1, count(t, w, "claims WHERE state = 'released'"), "it was made, and has ended")
+	require.Zero(t, count(t, w, "claims WHERE idempotency_key IS NOT NULL"))
+}
+
+// What another request was answered with by the same key is not taken back, nor anything while a binary before may be at work, which
+// would not say so.
+func TestLate_toldOf(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 3)
+	writer := workspaces.New(w.Store, workspaces.NewID, "test")
+	takeBack := func(res claim.Result) error {
+		_, err := writer.TakeBack(t.Context(), writer.System("its client is gone"), res.ClaimID, res.Workspace.ID)
+		return err
+	}
+	ask := func(key string) claim.Result {
+		t.Helper()
+		res, err := w.Claim(t, r, "a", claim.Request{Key: key})
+		require.NoError(t, err)
+		require.NotNil(t, res.Workspace)
+		return res
+	}
+	alone, twice := ask("alone"), ask("twice")
+	require.Equal(t, twice.Workspace.ID, ask("twice").Workspace.ID)
+	require.ErrorIs(t, takeBack(twice), workspaces.ErrToldOf)
+
+	_, err := w.Store.Pool.Exec(t.Context(), `INSERT INTO replicas (name, instance_id, version, address, started_at, heartbeat_at)
+		VALUES ('one', gen_random_uuid(), 'v1', '', now(), now()), ('other', gen_random_uuid(), 'v2', '', now(), now())`)
+	require.NoError(t, err)
+	require.ErrorIs(t, takeBack(alone), workspaces.ErrToldOf)
+	exec(t, w, "UPDATE replicas SET heartbeat_at = now() - interval '2 minutes' WHERE name = 'one'")
+	require.NoError(t, takeBack(alone))
+	require.ErrorIs(t, takeBack(alone), workspaces.ErrNotClaimed)
+	require.Equal(t, 1, w.Count(t, "a", "claimed"))
+	require.NotEqual(t, alone.Workspace.ID, ask("alone").Workspace.ID, "the key is free")
+}
+
+func exec(t *testing.T, w *coderdtest.World, sql string, args ...any) {
+	t.Helper()
+	_, err := w.Store.Pool.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+}
