@@ -151,18 +151,16 @@ func (s *Service) ifDue(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for {
-		due, err := inventorydb.New(s.Store).InventoryDue(ctx, inventorydb.InventoryDueParams{Provider: name, Site: site})
-		if err != nil {
-			return xerrors.Errorf("see whether an inventory is due: %w", err)
-		}
-		if !due {
-			return nil
-		}
-		if _, err := s.pass(ctx, name, p, site, false); err != nil {
-			return err
-		}
+	due, err := inventorydb.New(s.Store).InventoryDue(ctx, inventorydb.InventoryDueParams{Provider: name, Site: site})
+	if err != nil {
+		return xerrors.Errorf("see whether an inventory is due: %w", err)
 	}
+	for due && err == nil {
+		var made Result
+		made, err = s.pass(ctx, name, p, site, false)
+		due = made.asked
+	}
+	return err
 }
 
 // find is a provider with the site at which this replica reaches it; empty if that is everywhere.

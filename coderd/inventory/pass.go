@@ -27,8 +27,9 @@ type Result struct {
 	Breaker Breaker
 	Done    int // discrepancies that something was done about
 
-	resources, live int // listed; entries of workspaces that are not deleted
-	entries, amiss  int // of all
+	resources, live int  // listed; entries of workspaces that are not deleted
+	entries, amiss  int  // of all
+	asked           bool // for another, while it was made
 }
 
 // add is told each entry of a comparison.
@@ -97,12 +98,16 @@ func (s *Service) pass(ctx context.Context, name string, p provider.Provider, si
 	// Also when the replica stops: another need not wait for the lease to end.
 	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), every)
 	defer cancelLast()
-	releaseErr := inventorydb.New(s.Store).ReleaseInventory(last, inventorydb.ReleaseInventoryParams{
+	asked, releaseErr := inventorydb.New(s.Store).ReleaseInventory(last, inventorydb.ReleaseInventoryParams{
 		Provider: name, Site: site, Attempt: l.attempt, BeganAt: l.beganAt, Soon: again, SoonS: s.Soon.Seconds(),
 	})
+	if database.NoRows(releaseErr) {
+		releaseErr = nil // it is another's by now
+	}
 	if err == nil && releaseErr != nil {
 		err = xerrors.Errorf("release the inventory: %w", releaseErr)
 	}
+	res.asked = asked
 	return res, err
 }
 

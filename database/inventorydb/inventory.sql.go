@@ -619,7 +619,7 @@ func (q *Queries) RecordProviderAct(ctx context.Context, arg RecordProviderActPa
 	return err
 }
 
-const releaseInventory = `-- name: ReleaseInventory :exec
+const releaseInventory = `-- name: ReleaseInventory :one
 UPDATE inventories i
 SET leased_by = '', leased_until = prewarm_now(),
     due_at = CASE WHEN i.due_at > $1 THEN i.due_at
@@ -630,6 +630,7 @@ SET leased_by = '', leased_until = prewarm_now(),
       ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
 FROM providers p
 WHERE i.provider = $4 AND i.site = $5 AND i.attempt = $6 AND p.name = i.provider
+RETURNING (i.due_at <= prewarm_now())::boolean AS asked
 `
 
 type ReleaseInventoryParams struct {
@@ -644,8 +645,8 @@ type ReleaseInventoryParams struct {
 // The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
 // any case, also where full_at is far ahead since they were rarer before. It is due at once if LookSoon asked for it meanwhile:
 // this one may have looked before there was anything to see.
-func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) error {
-	_, err := q.db.Exec(ctx, releaseInventory,
+func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryParams) (bool, error) {
+	row := q.db.QueryRow(ctx, releaseInventory,
 		arg.BeganAt,
 		arg.Soon,
 		arg.SoonS,
@@ -653,7 +654,9 @@ func (q *Queries) ReleaseInventory(ctx context.Context, arg ReleaseInventoryPara
 		arg.Site,
 		arg.Attempt,
 	)
-	return err
+	var asked bool
+	err := row.Scan(&asked)
+	return asked, err
 }
 
 const retireProviders = `-- name: RetireProviders :many

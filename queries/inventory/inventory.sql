@@ -164,7 +164,7 @@ SET outcome = 'incomplete', error = @error, ended_at = prewarm_now(), took_s = e
     reason = @reason, clean = @clean, by_calls = @by_calls
 WHERE provider = @provider AND site = @site;
 
--- name: ReleaseInventory :exec
+-- name: ReleaseInventory :one
 -- The next one is due every_s after this one; or soon, where another look is wanted and the rate allows it: not later in
 -- any case, also where full_at is far ahead since they were rarer before. It is due at once if LookSoon asked for it meanwhile:
 -- this one may have looked before there was anything to see.
@@ -177,7 +177,8 @@ SET leased_by = '', leased_until = prewarm_now(),
                           i.full_at - 2 * p.inventory_every_s * interval '1 second'))
       ELSE prewarm_now() + p.inventory_every_s * interval '1 second' END
 FROM providers p
-WHERE i.provider = @provider AND i.site = @site AND i.attempt = @attempt AND p.name = i.provider;
+WHERE i.provider = @provider AND i.site = @site AND i.attempt = @attempt AND p.name = i.provider
+RETURNING (i.due_at <= prewarm_now())::boolean AS asked;
 
 -- name: FindingTold :exec
 UPDATE inventory_findings SET told_at = prewarm_now()

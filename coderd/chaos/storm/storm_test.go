@@ -100,7 +100,7 @@ func TestStorm(t *testing.T) {
 		kept.Faults += n
 	}
 	for _, wrong := range verdict.Violations {
-		t.Errorf("%s\n%s", wrong, w.story(store, wrong, evidence.Events))
+		t.Errorf("%s\n%s", wrong, w.story(store, wrong, evidence))
 	}
 	excused := map[string]int{}
 	for odd, when := range visitors.odd {

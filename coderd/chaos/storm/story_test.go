@@ -18,15 +18,16 @@ var (
 	anyState = regexp.MustCompile(`SQLSTATE \w+`)
 )
 
-// story tells all there is to know of the workspace that a violation names: for whoever has to find out.
-func (w *world) story(store *database.Store, violation string, events []judge.Event) string {
+// story tells all there is to know of the workspace that a violation names, and of the clients whose claims had it: for whoever has to
+// find out.
+func (w *world) story(store *database.Store, violation string, evidence judge.Evidence) string {
 	id, err := uuid.Parse(anyID.FindString(violation))
 	if err != nil {
 		return ""
 	}
 	var s strings.Builder
 	at := func(t time.Time) string { return fmt.Sprintf("  %7.2f s ", t.Sub(w.began).Seconds()) }
-	for _, e := range events {
+	for _, e := range evidence.Events {
 		if e.WorkspaceID == id {
 			fmt.Fprintf(&s, "%s cloud: %s deleted=%t\n", at(e.NotAfter), e.ProviderID, e.Deleted)
 		}
@@ -34,7 +35,10 @@ func (w *world) story(store *database.Store, violation string, events []judge.Ev
 	rows, err := store.Pool.Query(context.Background(), `SELECT at, 'state: ' || to_state || ' (' || reason || ')'
 		FROM workspace_history WHERE workspace_id = $1
 		UNION ALL SELECT coalesce(finished_at, due_at), 'job: ' || kind || ' ' || state || ' by ' || leased_by || ', attempt '
-		|| attempt || ', failures ' || failures || ' ' || last_error FROM jobs WHERE workspace_id = $1 ORDER BY 1`, id)
+		|| attempt || ', failures ' || failures || ' ' || last_error FROM jobs WHERE workspace_id = $1
+		UNION ALL SELECT created_at, 'claim: ' || state || ', bound ' || bound_at || ', key ' || coalesce(idempotency_key, 'none')
+		FROM claims WHERE workspace_id = $1
+		UNION ALL SELECT at, 'audit: ' || action || ' from ' || source FROM audit_log WHERE target_id = ($1::uuid)::text ORDER BY 1`, id)
 	if err != nil {
 		return err.Error()
 	}
@@ -46,6 +50,11 @@ func (w *world) story(store *database.Store, violation string, events []judge.Ev
 			return err.Error()
 		}
 		fmt.Fprintln(&s, at(when), what)
+	}
+	for _, c := range evidence.Claims {
+		if strings.Contains(s.String(), "key "+c.Key+"\n") {
+			fmt.Fprintf(&s, "%s client: asked with key %s, answered %s: %v\n", at(c.Asked), c.Key, at(c.Answered), c.Workspaces)
+		}
 	}
 	return s.String()
 }
