@@ -41,8 +41,7 @@ func newLine(t *testing.T) *line {
 
 func (l *line) exec(sql string, args ...any) {
 	l.t.Helper()
-	_, err := l.Store.Pool.Exec(context.Background(), sql, args...)
-	require.NoError(l.t, err)
+	exec(l.t, l.World, sql, args...)
 }
 
 func (l *line) request(user string, wait time.Duration) claim.Request {
@@ -67,7 +66,7 @@ func (l *line) waiting() (users []string) {
 	return users
 }
 
-// wait has a user stand in line. What returns tells of what it is served.
+// wait has a user stand in line, and returns where the result of its claim comes.
 func (l *line) wait(user string) <-chan claim.Result {
 	l.t.Helper()
 	before := len(l.waiting())
@@ -110,7 +109,8 @@ func TestLost(t *testing.T) {
 	require.Equal(t, []string{"ann", "bob", "bob", "ann"}, l.waiting())
 }
 
-// One that was lost later, or whose loss is long ago, is not served first; nor is a claim of several, or of one built anew.
+// A user is not served first whose workspace was lost later after its claim, or long ago. Neither is a claim with a count, or one in mode
+// bypass.
 func TestLost_not(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

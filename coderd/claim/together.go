@@ -251,7 +251,7 @@ func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, 
 	return cause
 }
 
-// giveBackAll ends claims in whatever state they are, whether or not there is a key: of these the client is told that it has none.
+// giveBackAll ends claims in whatever state they are, also those with a key: the client gets no workspace for an answer.
 // What could not be done at once is done in the background.
 func (s *Service) giveBackAll(ctx context.Context, req Request, ids []uuid.UUID) {
 	req.Key = ""

@@ -18,8 +18,7 @@ var (
 	anyState = regexp.MustCompile(`SQLSTATE \w+`)
 )
 
-// story tells all there is to know of the workspace that a violation names, and of the clients whose claims had it: for whoever has to
-// find out.
+// story is what is known of the workspace that a violation names, and of the clients whose claims had it, to find the cause by.
 func (w *world) story(store *database.Store, violation string, evidence judge.Evidence) string {
 	id, err := uuid.Parse(anyID.FindString(violation))
 	if err != nil {
