@@ -25,6 +25,12 @@ func (s *Service) markAll(ctx context.Context) error {
 	if len(ids) == 0 || !s.anyMarker() {
 		return nil
 	}
+	return s.Mark(ctx, ids...)
+}
+
+// Mark has their providers show workspaces as claimed that are, one after the other. What a provider cannot do is only logged: the next
+// inventory tries again. The error is the database's.
+func (s *Service) Mark(ctx context.Context, ids ...uuid.UUID) error {
 	rows, err := viewsdb.New(s.Store).WorkspaceViews(ctx, ids)
 	if err != nil {
 		return xerrors.Errorf("read claimed workspaces: %w", err)

@@ -61,6 +61,7 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 	if !ok {
 		return w.giveUp(ctx, j, "the provider cannot start a workspace", true)
 	}
+	w.markFirst(ctx, j)
 	err := w.call(ctx, w.Timeouts.Power, func(ctx context.Context) error { return stopper.Start(ctx, j.ref) })
 	started()
 	if err != nil {
@@ -70,6 +71,18 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 		return unrecorded("record start", err)
 	}
 	return done(w.probes)
+}
+
+// markFirst has what is started for a claim be started as claimed: what a provider gives only to those is then there from the start,
+// and not changed under the agent's feet. Where it fails, an inventory makes up for it.
+func (w *Worker) markFirst(ctx context.Context, j *work) {
+	if _, marks := provider.As[provider.Marker](j.provider); !marks || w.Mark == nil ||
+		j.info.Workspace.State != database.WorkspaceStateClaimed {
+		return
+	}
+	if err := w.Mark(ctx, j.WorkspaceID); err != nil && ctx.Err() == nil {
+		w.log.Debug(ctx, "mark a workspace before its start", slog.F("workspace", j.info.Workspace.Name), slog.Error(err))
+	}
 }
 
 // claimStarted records that a claim has what it was promised.

@@ -43,6 +43,9 @@ type Options struct {
 	// Deregister unregisters the runner of a workspace at its forge, before the workspace goes (P7). Nil: there are no forges.
 	Deregister func(ctx context.Context, workspaceID uuid.UUID, incarnation int32) (provider.Verdict, error)
 
+	// Mark has the provider show a workspace as claimed, before it is started for its claim. Nil: none shows it.
+	Mark func(ctx context.Context, workspaceIDs ...uuid.UUID) error
+
 	// State begins the run of an attempt at a provider that takes states. Nil: there are none.
 	State func(ctx context.Context, job database.Job) (provider.State, error)
 

@@ -186,6 +186,7 @@ func New(ctx context.Context, p Parts) *Replica {
 		Replica: p.Name, Installation: p.Installation, Hints: r.Hints, Callback: r.Instances.Callback,
 		Deregister: p.Deregister, Runner: p.Runner, Lease: p.Lease, Grace: p.Grace, Timeouts: p.Timeouts, Jitter: p.Jitter,
 		Tracer: p.Tracer, State: r.state,
+		Mark: func(ctx context.Context, ids ...uuid.UUID) error { return r.Inventory.Mark(ctx, ids...) },
 	})
 	inventories := inventory.Options{
 		Store: p.Store, Writer: r.Writer, Providers: p.Providers, Clock: p.Clock, Log: p.Log, Registerer: p.Registerer,

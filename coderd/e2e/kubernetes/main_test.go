@@ -66,6 +66,14 @@ func newPlace(t *testing.T, labels ...string) *place {
 		Kubeconfig: kubeconfig, AgentImage: k8stest.Agent, CallbackHost: "prewarm.test",
 	}}
 	p.Provider = p.open()
+	t.Cleanup(func() {
+		if t.Failed() { // what the cluster did is told by nothing else
+			for _, of := range []string{"pods", "events"} {
+				out, err := c.Kubectl("", "get", of, "--namespace", namespace, "--output", "wide", "--sort-by", ".metadata.creationTimestamp")
+				t.Logf("%s of %s: %s (%v)", of, namespace, out, err)
+			}
+		}
+	})
 	return p
 }
 

@@ -20,35 +20,48 @@ func growing(warm, own string) string {
 		"name: dev,", "name: dev, resources: "+own+",", 1)
 }
 
+// growingMemory is a pool whose pods get more of everything by their claim.
+var growingMemory = growing("{requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 32Mi}}",
+	"{requests: {cpu: 20m, memory: 32Mi}, limits: {memory: 64Mi}}")
+
+// amounts are what the first container of a pod has, and how often it was restarted.
+func (p *place) amounts(name string) string {
+	p.t.Helper()
+	const of = ".status.containerStatuses[0]"
+	return p.kubectl("get", "pod", name, "-o", "jsonpath={"+of+".resources.requests.cpu} {"+of+".resources.requests.memory} {"+
+		of+".resources.limits.memory} {"+of+".restartCount}")
+}
+
 // A pod has little while it waits. The claim has it get its own amounts while it runs, without a request to the API server before
-// the answer. One that was claimed while the server could not say so gets them by the next inventory.
+// the answer, and with one of each kind after it.
 func TestWarmResources(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	b := p.between()
-	server := p.serverOf(dbtest.URL(t))
-	c := server.Client
-	apply(t, c, p.document(b.kubeconfig, growing("{requests: {cpu: 10m, memory: 16Mi}, limits: {memory: 32Mi}}",
-		"{requests: {cpu: 20m, memory: 32Mi}, limits: {memory: 64Mi}}"), "    inventory_every: 10s\n"))
-	amounts := func(name string) string {
-		const of = ".status.containerStatuses[0]"
-		return p.kubectl("get", "pod", name, "-o", "jsonpath={"+of+".resources.requests.cpu} {"+of+".resources.requests.memory} {"+
-			of+".resources.limits.memory} {"+of+".restartCount}")
-	}
+	c := p.serverOf(dbtest.URL(t)).Client
+	apply(t, c, p.document(p.config.Kubeconfig, growingMemory, rarely)) // an inventory would mark what was just claimed too
 	for _, name := range p.isFull(c, 2) {
-		require.Equal(t, "10m 16Mi 32Mi 0", amounts(name))
+		require.Equal(t, "10m 16Mi 32Mi 0", p.amounts(name))
 	}
 
 	begun := time.Now()
 	claim := claimOf(t, c, "plain")
-	p.eventually("it has its own amounts, and runs on", func() bool { return amounts(claim.Name) == "20m 32Mi 64Mi 0" })
+	p.eventually("it has its own amounts, and runs on", func() bool { return p.amounts(claim.Name) == "20m 32Mi 64Mi 0" })
 	t.Logf("it has them %s after the claim", time.Since(begun))
 	for _, name := range p.isFull(c, 2, claim.Name) {
-		require.Equal(t, "10m 16Mi 32Mi 0", amounts(name))
+		require.Equal(t, "10m 16Mi 32Mi 0", p.amounts(name))
 	}
 	writes := p.writes()
 	require.Equal(t, []int{1, 1}, []int{writes["patch pods"], writes["patch pods/resize"]})
+}
 
+// A pod that was claimed while the server could not say so gets its own amounts by the next inventory.
+func TestWarmResources_later(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	b := p.between()
+	c := p.serverOf(dbtest.URL(t)).Client
+	apply(t, c, p.document(b.kubeconfig, growingMemory, "    inventory_every: 10s\n"))
+	p.isFull(c, 2)
 	b.instead(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/resize") {
 			return false
@@ -56,11 +69,13 @@ func TestWarmResources(t *testing.T) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	})
-	late := claimOf(t, c, "plain")
-	p.eventually("the claim is shown", func() bool { return p.field(late.Name, `.metadata.labels.prewarm\.dev/claim`) == late.ClaimID.String() })
-	require.Equal(t, "10m 16Mi 32Mi 0", amounts(late.Name))
+	claim := claimOf(t, c, "plain")
+	p.eventually("the claim is shown", func() bool {
+		return p.field(claim.Name, `.metadata.labels.prewarm\.dev/claim`) == claim.ClaimID.String()
+	})
+	require.Equal(t, "10m 16Mi 32Mi 0", p.amounts(claim.Name))
 	b.instead(nil)
-	p.eventually("an inventory makes up for it", func() bool { return amounts(late.Name) == "20m 32Mi 64Mi 0" })
+	p.eventually("an inventory makes up for it", func() bool { return p.amounts(claim.Name) == "20m 32Mi 64Mi 0" })
 }
 
 // What the cluster could not do at a claim is refused at apply, with the reason.

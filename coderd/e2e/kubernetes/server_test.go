@@ -40,7 +40,8 @@ func (p *place) serverOf(url string, args ...string) *e2etest.Server {
 	address := listener.Addr().String()
 	require.NoError(p.t, listener.Close())
 	return e2etest.Start(p.t, e2etest.Options{
-		PostgresURL: url, Listen: address, Tick: 300 * time.Millisecond, Args: append([]string{"--access-url", "http://" + address}, args...),
+		PostgresURL: url, Listen: address, Tick: 300 * time.Millisecond,
+		Args: append([]string{"--access-url", "http://" + address, "--log-level", "debug"}, args...),
 	})
 }
 

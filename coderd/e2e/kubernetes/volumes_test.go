@@ -83,9 +83,8 @@ func TestStopped(t *testing.T) {
 	shown := e2etest.Run(ctx, t, as, "workspace", "exec", claim.Name, "--", "cat", "/home/boots")
 	require.Equal(t, "boot\nboot\n", shown.Stdout, shown.Stderr)
 	require.Equal(t, claim.ClaimID.String(), p.field(claim.Name, `.metadata.labels.prewarm\.dev/claim`))
-	p.eventually("it has its own resources", func() bool {
-		return p.field(claim.Name, `.status.containerStatuses[0].resources.requests.cpu`) == "20m"
-	})
+	require.Equal(t, "20m", p.field(claim.Name, `.status.containerStatuses[0].resources.requests.cpu`))
+	require.Zero(t, p.writes()["patch pods/resize"], "it had its own resources from the start")
 
 	p.kubectl("delete", "pod", claim.Name)
 	p.keepsFault(c, claim, "somebody deletes the pod")
