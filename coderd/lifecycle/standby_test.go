@@ -29,6 +29,20 @@ type powered struct {
 	failed atomic.Bool // starts, for good
 	broken atomic.Bool // stops, for now
 	starts atomic.Int32
+
+	marks atomic.Int32
+	held  atomic.Pointer[chan struct{}] // marks end with it; nil: at once
+}
+
+func (p *powered) Mark(ctx context.Context, _ provider.Ref, _ provider.Claim) error {
+	p.marks.Add(1)
+	if held := p.held.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-ctx.Done():
+		}
+	}
+	return errors.New("busy")
 }
 
 func (p *powered) Start(ctx context.Context, ref provider.Ref) error {
@@ -160,6 +174,24 @@ func TestC17_failedStart(t *testing.T) {
 	coderdtest.Eventually(t, "what could not be started is replaced by one that runs", func() bool {
 		return w.Warm(t, "go") == 2 && w.Count(t, "go", "standby") == 0
 	})
+}
+
+// A claimed workspace is shown as one before it is started, also where its provider cannot show it.
+func TestC17_markedBeforeStart(t *testing.T) {
+	t.Parallel()
+	w, p := newPowered(t, sim.Behavior{})
+	tier(t, w, 1, "stopped")
+	r := w.Start(t, coderdtest.Config{Tick: 200 * time.Millisecond})
+	coderdtest.Eventually(t, "it is stopped", func() bool { return atRest(t, w, 0, 1) })
+	starts, held := p.starts.Load(), make(chan struct{})
+	p.held.Store(&held)
+	res, err := w.Claim(t, r, "go", claim.Request{})
+	require.NoError(t, err)
+	require.True(t, res.Standby)
+	coderdtest.Eventually(t, "its start has it marked", func() bool { return p.marks.Load() == 1 })
+	require.Equal(t, starts, p.starts.Load())
+	close(held)
+	require.Empty(t, usable(t, w, res.Workspace.ID))
 }
 
 // A stop that fails is tried again, and who claims meanwhile gets the workspace, which then is not stopped.
