@@ -74,7 +74,7 @@ var rooms = map[string]room{
 		"coderd/demand/runners", "coderd/instance", "coderd/inventory", "coderd/lifecycle",
 		"coderd/events", "coderd/explain", "coderd/hints", "coderd/modules",
 		"coderd/prebuilds", "coderd/printable", "coderd/provider", "coderd/provider/conformance", "coderd/reconcile", "coderd/sdk",
-		"coderd/autosize", "coderd/sizing", "coderd/states", "coderd/streams", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
+		"coderd/autosize", "coderd/serve", "coderd/sizing", "coderd/states", "coderd/streams", "coderd/templates", "coderd/tunnel", "coderd/workspaces", "database", "database/apidb", "database/viewsdb", "site",
 	}},
 	"coderd/auth":                 with(stores, "database/authdb", "database/viewsdb"),
 	"coderd/autosize":             {inside: []string{"coderd/hints", "coderd/lease", "coderd/sizing", "database", "database/autosizedb", "database/viewsdb"}},

@@ -13,6 +13,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
+	"github.com/prewarm-dev/prewarm/coderd/serve"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -34,6 +35,7 @@ func (s *server) createClaim(ctx context.Context, who auth.Identity, in *body[sd
 	if err != nil {
 		return sdk.Claim{}, err
 	}
+	req.Gone = func() bool { return serve.Gone(ctx) }
 	asked := in.Body
 	if asked.Preset == "" {
 		chosen, why, err := s.choosePreset(ctx, who, asked)

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"cdr.dev/slog"
@@ -45,7 +46,21 @@ func (s *Service) takeBack(ctx context.Context, req Request, id, templateID uuid
 		s.settle(req, id)
 	}
 	s.Hints.Nudge(templateID)
-	return context.Cause(ctx)
+	return req.gone(ctx)
+}
+
+// errGone is why a claim ends whose client has closed its connection.
+var errGone = fmt.Errorf("the client closed its connection: %w", context.Canceled)
+
+// gone is why nobody hears the answer; nil: the client is there, as far as is known.
+func (r Request) gone(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if r.Gone != nil && r.Gone() {
+		return errGone
+	}
+	return nil
 }
 
 // settle undoes, in the background, a claim whose outcome is unknown because a write of it failed: it may have been

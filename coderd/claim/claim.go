@@ -56,6 +56,8 @@ type Request struct {
 	Lease time.Duration
 	// WaitReady is how long on_claim is waited for in each workspace; 0: not.
 	WaitReady time.Duration
+	// Gone says whether the client has closed its connection, which the context may know only later. Nil: that is not known.
+	Gone func() bool
 
 	again bool // another request made the claim that has its key
 }
@@ -156,7 +158,10 @@ func (s *Service) Claim(ctx context.Context, req Request) (Result, error) {
 	defer s.active.Done()
 	start := s.Clock.Now("claim", "start")
 	ctx, span := s.startTrace(ctx, req)
-	res, err := s.claim(ctx, req)
+	res, err := Result{}, req.gone(ctx)
+	if err == nil {
+		res, err = s.claim(ctx, req)
+	}
 	if err == nil && req.WaitReady > 0 {
 		res, err = s.ready(ctx, req, res)
 	}
@@ -210,7 +215,7 @@ func (s *Service) claimAs(ctx context.Context, req Request, ids []uuid.UUID) (Re
 		w, err = s.takeLast(ctx, c)
 	}
 	switch {
-	case err == nil && ctx.Err() != nil:
+	case err == nil && req.gone(ctx) != nil:
 		return Result{}, s.takeBack(ctx, req, c.ClaimID, w.TemplateID)
 	case err == nil:
 		s.Hints.Cause(ctx, w.TemplateID)
@@ -305,7 +310,7 @@ func (s *Service) standInLine(ctx context.Context, req Request, ids []uuid.UUID)
 	case err != nil:
 		s.settleUnknown(err, req, id)
 		return Result{}, err
-	case ctx.Err() != nil:
+	case req.gone(ctx) != nil:
 		return Result{}, s.takeBack(ctx, req, id, pool.TemplateID)
 	}
 	return s.wait(ctx, req, id, pool.TemplateID)

@@ -43,6 +43,27 @@ func TestLate(t *testing.T) {
 	require.Zero(t, count(t, w, "claims WHERE idempotency_key IS NOT NULL"))
 }
 
+// The connection may be known to be closed before the context is: then nothing is claimed, and what was claimed meanwhile is taken back.
+func TestLate_closed(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 2)
+	for _, key := range []string{"", "k"} {
+		asked := 0
+		closedAt := func(n int) func() bool { return func() bool { asked++; return asked >= n } }
+		_, err := w.Claim(t, r, "a", claim.Request{Key: key, Gone: closedAt(1)})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 2, w.Warm(t, "a"))
+		asked = 0
+		_, err = w.Claim(t, r, "a", claim.Request{Key: key, Gone: closedAt(2)})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Zero(t, w.Count(t, "a", "claimed"))
+		resumeAll(t, w)
+		r.Reconciler.Missed()
+		coderdtest.Eventually(t, "the pool is full again", func() bool { return w.Warm(t, "a") == 2 })
+	}
+	require.Equal(t, 2, count(t, w, "claims WHERE state = 'released' AND idempotency_key IS NULL"))
+}
+
 // What another request was answered with by the same key is not taken back, nor anything while a binary before may be at work, which
 // would not say so.
 func TestLate_toldOf(t *testing.T) {

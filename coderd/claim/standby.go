@@ -26,7 +26,7 @@ func (s *Service) takeStandby(ctx context.Context, req Request, c workspaces.Cla
 		return Result{}, err
 	}
 	s.Hints.Wake()
-	if ctx.Err() != nil {
+	if req.gone(ctx) != nil {
 		return Result{}, s.takeBack(ctx, req, c.ClaimID, w.TemplateID)
 	}
 	s.Hints.Cause(ctx, w.TemplateID)

@@ -190,7 +190,7 @@ func (s *Service) deliverTogether(
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	res, err := s.answerTogether(reads, ids[0])
-	if err == nil && ctx.Err() == nil {
+	if err == nil && req.gone(ctx) == nil {
 		s.Hints.Nudge(templateID)
 		return res, nil
 	}
@@ -238,7 +238,7 @@ func (s *Service) idsTogether(ctx context.Context, req Request, first database.C
 
 // abandonAll is abandon for claims that are one request.
 func (s *Service) abandonAll(ctx context.Context, req Request, ids []uuid.UUID, templateID uuid.UUID) error {
-	cause := context.Cause(ctx)
+	cause := req.gone(ctx)
 	if errors.Is(cause, auth.ErrNotAllowed) {
 		req.Key = ""
 	}

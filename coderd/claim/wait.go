@@ -78,7 +78,7 @@ func (s *Service) deliver(ctx context.Context, req Request, c database.Claim, te
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	res, err := s.answer(reads, c)
-	if err == nil && ctx.Err() == nil {
+	if err == nil && req.gone(ctx) == nil {
 		return res, nil
 	}
 	if cause := s.abandon(ctx, req, c.ID, templateID); cause != nil {

@@ -298,3 +298,23 @@ func TestForwarded_limit(t *testing.T) {
 	status, _ = answer(t, dial(t, addr, of("192.0.2.2", "/")))
 	require.Equal(t, http.StatusOK, status)
 }
+
+// A client that has closed its connection is known to be gone, also where nothing reads from the connection.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	seen, look, closed := make(chan bool), make(chan struct{}), make(chan bool)
+	addr := start(t, serve.Options{}, func(_ http.ResponseWriter, r *http.Request) {
+		seen <- serve.Gone(r.Context()) // the body has not been read: net/http does not look for the end of the connection
+		<-look
+		for deadline := time.Now().Add(patience); !serve.Gone(r.Context()) && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		closed <- serve.Gone(r.Context()) && r.Context().Err() == nil
+	})
+	c := dial(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+	require.False(t, <-seen)
+	require.NoError(t, c.Close())
+	look <- struct{}{}
+	require.True(t, <-closed)
+	require.False(t, serve.Gone(t.Context()), "it is no request's")
+}
