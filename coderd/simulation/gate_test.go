@@ -10,11 +10,15 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 )
 
@@ -71,7 +75,9 @@ func (p *process) submit(c *call) reply {
 	if err := c.ctx.Err(); err != nil {
 		return reply{err: err}
 	}
+	w.arriving.Lock() // on a busy machine one goroutine may be at it when another goes on
 	w.arrivals = append(w.arrivals, c)
+	w.arriving.Unlock()
 	w.arrived.Ring()
 	select {
 	case r := <-c.reply:
@@ -289,4 +295,25 @@ func (c *call) give(r reply) {
 	case c.reply <- r:
 	default:
 	}
+}
+
+// No call is lost that comes while another does: on a machine that is busy with other work goroutines are interrupted anywhere, also
+// where there is one processor for all of them. Its caller would wait for ever.
+func TestSubmit_atOnce(t *testing.T) {
+	t.Parallel()
+	const callers = 1000
+	w := &world{arrived: hints.NewBell()}
+	p := &process{w: w}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() { p.submit(&call{ctx: ctx}) })
+	}
+	require.Eventually(t, func() bool {
+		w.arriving.Lock()
+		defer w.arriving.Unlock()
+		return len(w.arrivals) == callers
+	}, time.Minute, time.Millisecond)
+	cancel()
+	all.Wait()
 }

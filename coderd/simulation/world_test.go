@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing/synctest"
 	"time"
 
@@ -55,6 +56,7 @@ type world struct {
 	calm     bool    // faults are over
 	settled  bool    // has converged; claims from now on are the ending's own
 	over     bool
+	arriving sync.Mutex // guards arrivals while replicas run
 	arrived  hints.Bell
 	arrivals []*call // since the last step
 	pending  []*call

@@ -42,6 +42,7 @@ func (w *world) story(store *database.Store, violation string, evidence judge.Ev
 		return err.Error()
 	}
 	defer rows.Close()
+	var claimed []time.Time
 	for rows.Next() {
 		var when time.Time
 		var what string
@@ -49,10 +50,29 @@ func (w *world) story(store *database.Store, violation string, evidence judge.Ev
 			return err.Error()
 		}
 		fmt.Fprintln(&s, at(when), what)
+		if strings.HasPrefix(what, "claim: ") {
+			claimed = append(claimed, when)
+		}
 	}
 	for _, c := range evidence.Claims {
 		if strings.Contains(s.String(), "key "+c.Key+"\n") {
 			fmt.Fprintf(&s, "%s client: asked with key %s, answered %s: %v\n", at(c.Asked), c.Key, at(c.Answered), c.Workspaces)
+		}
+	}
+	for _, when := range claimed {
+		s.WriteString(w.around(when))
+	}
+	return s.String()
+}
+
+// around is what all replicas said shortly before a moment, and just after it.
+func (w *world) around(when time.Time) string {
+	var s strings.Builder
+	for _, r := range w.replicas {
+		for server, older := range r.servers {
+			if lines := server.LogBetween(when.Add(-5*time.Second), when.Add(2*time.Second)); lines != "" {
+				fmt.Fprintf(&s, "%s, the binary before: %t\n%s", r.options.Replica, older, lines)
+			}
 		}
 	}
 	return s.String()

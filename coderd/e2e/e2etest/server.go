@@ -227,3 +227,25 @@ func (s *Server) LogAround(mention string) string {
 	}
 	return ""
 }
+
+// LogBetween is what the process wrote to stderr in a span of time, but for more than 200 lines of it.
+func (s *Server) LogBetween(from, to time.Time) string {
+	const most, stamp = 200, "2006-01-02 15:04:05.000"
+	content, err := os.ReadFile(s.log)
+	if err != nil {
+		return err.Error()
+	}
+	var within []string
+	in := false
+	for line := range strings.Lines(string(content)) {
+		if len(line) > len(stamp) { // what belongs to a line comes after it, without a time
+			if at, err := time.ParseInLocation(stamp, line[:len(stamp)], time.Local); err == nil {
+				in = !at.Before(from) && !at.After(to)
+			}
+		}
+		if in && len(within) < most {
+			within = append(within, line)
+		}
+	}
+	return strings.Join(within, "")
+}
