@@ -73,7 +73,7 @@ func (w *Worker) start(ctx context.Context, j *work) outcome {
 	return done(w.probes)
 }
 
-// markFirst has what is started for a claim be started as claimed: what a provider gives only to those is then there from the start,
+// markFirst has the provider show the claim before the start: what it gives only to claimed workspaces is then there from the start,
 // and not changed under the agent's feet. Where it fails, an inventory makes up for it.
 func (w *Worker) markFirst(ctx context.Context, j *work) {
 	if _, marks := provider.As[provider.Marker](j.provider); !marks || w.Mark == nil ||

@@ -67,7 +67,7 @@ func newPlace(t *testing.T, labels ...string) *place {
 	}}
 	p.Provider = p.open()
 	t.Cleanup(func() {
-		if t.Failed() { // what the cluster did is told by nothing else
+		if t.Failed() { // the server's log does not say what Kubernetes did
 			for _, of := range []string{"pods", "events"} {
 				out, err := c.Kubectl("", "get", of, "--namespace", namespace, "--output", "wide", "--sort-by", ".metadata.creationTimestamp")
 				t.Logf("%s of %s: %s (%v)", of, namespace, out, err)
