@@ -100,6 +100,7 @@ func (s *server) claimOf(ctx context.Context, req sdk.ClaimRequest, result claim
 		if err != nil {
 			return c, err
 		}
+		w.LeaseUntil = given.LeaseUntil
 		c.Workspaces = append(c.Workspaces, w)
 	}
 	return c, nil

@@ -23,7 +23,7 @@ const (
 	lastWords = 5 * time.Second
 	// A claim whose outcome is unknown is looked for this often, and for longer than any statement of it can run.
 	settleEvery = 2 * time.Second
-	settleFor   = time.Minute
+	settleFor   = time.Minute + settleEvery/2 // not at a tick, where either could come first
 )
 
 // abandon is for a client that is gone before it was told. With a key it will ask again, and finds its claim; without

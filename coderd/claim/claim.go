@@ -78,7 +78,8 @@ type Result struct {
 	Fault      string // why it could not be started (Standby), or not be applied for its owner (WaitReady); empty otherwise
 	Gone       bool   // a miss because the preset or its template was deleted
 	Receipt    Receipt
-	// LeaseUntil is when it ends by itself, where the request said how long; nil: not, or as the template says.
+	// LeaseUntil is when it ends by itself, where the request said how long; nil: not, or as the template says. Of several, the
+	// earliest.
 	LeaseUntil *time.Time
 	// Replaced workspaces failed in on_claim and were given up before this one (WaitReady).
 	Replaced int
@@ -88,8 +89,9 @@ type Result struct {
 
 // Given is one of several workspaces that were claimed together.
 type Given struct {
-	ClaimID   uuid.UUID
-	Workspace database.Workspace
+	ClaimID    uuid.UUID
+	Workspace  database.Workspace
+	LeaseUntil *time.Time // when it ends by itself: each is renewed alone
 }
 
 // Options of a Service. All are needed but those that say otherwise.

@@ -9,6 +9,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 )
 
 // A claim that asks for a lease is told when it ends.
@@ -26,4 +27,31 @@ func TestClaim_lease(t *testing.T) {
 	res, err = w.Claim(t, r, "a", claim.Request{})
 	require.NoError(t, err)
 	require.Nil(t, res.LeaseUntil)
+}
+
+// Of several that were claimed together each is renewed alone, so each says when it ends, and the answer when the first does.
+func TestTogether_lease(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 3)
+	ctx := t.Context()
+	req := claim.Request{Count: 3, Key: "k", Lease: time.Hour}
+	res, err := w.Claim(t, r, "a", req)
+	require.NoError(t, err)
+	require.Len(t, res.Together, 3, res.Reason)
+	first := *res.LeaseUntil
+	longer := int32(7200)
+	until, err := workspaces.RenewLease(ctx, w.Store, workspaces.RenewLeaseParams{ClaimID: res.ClaimID, LeaseS: &longer})
+	require.NoError(t, err)
+
+	res, err = w.Claim(t, r, "a", req) // asked again: the answer was lost
+	require.NoError(t, err)
+	require.Len(t, res.Together, 3)
+	require.WithinDuration(t, first, *res.LeaseUntil, 0)
+	for _, g := range res.Together {
+		if g.ClaimID == res.ClaimID {
+			require.WithinDuration(t, *until, *g.LeaseUntil, 0)
+		} else {
+			require.WithinDuration(t, first, *g.LeaseUntil, 0)
+		}
+	}
 }

@@ -123,11 +123,13 @@ func (s *Service) waitTogether(ctx context.Context, req Request, ids []uuid.UUID
 		look.Reset(min(lookEvery, s.Clock.Until(end)), "claim", "look")
 		select {
 		case <-ctx.Done():
-			return Result{}, s.abandonAll(ctx, req, ids, templateID)
 		case <-look.C:
-			if s.Clock.Until(end) <= 0 {
-				return s.timeUpTogether(ctx, req, ids, templateID)
-			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return Result{}, s.abandonAll(ctx, req, ids, templateID)
+		case s.Clock.Until(end) <= 0:
+			return s.timeUpTogether(ctx, req, ids, templateID)
 		}
 	}
 }
@@ -219,7 +221,10 @@ func (s *Service) answerTogether(ctx context.Context, group uuid.UUID) (Result, 
 		if i == 0 {
 			all = res
 		}
-		all.Together = append(all.Together, Given{ClaimID: c.ID, Workspace: *res.Workspace})
+		if until := res.LeaseUntil; until != nil && (all.LeaseUntil == nil || until.Before(*all.LeaseUntil)) {
+			all.LeaseUntil = until
+		}
+		all.Together = append(all.Together, Given{ClaimID: c.ID, Workspace: *res.Workspace, LeaseUntil: res.LeaseUntil})
 	}
 	return all, nil
 }

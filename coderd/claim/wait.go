@@ -50,7 +50,7 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 			return Result{}, s.abandon(ctx, req, id, templateID)
 		case <-woken:
 		case <-look.C:
-			if s.Clock.Until(end) <= 0 {
+			if ctx.Err() == nil && s.Clock.Until(end) <= 0 {
 				return s.timeUp(ctx, req, id, templateID)
 			}
 		}

@@ -52,7 +52,15 @@ func (l Loop) await(ctx context.Context, due <-chan time.Time) bool {
 	case <-ctx.Done():
 		return false
 	case <-l.Wake:
+		select { // what is done now does for both
+		case <-due:
+		default:
+		}
 	case <-due:
+		select {
+		case <-l.Wake:
+		default:
+		}
 	}
 	return ctx.Err() == nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cdr.dev/slog"
@@ -110,4 +111,28 @@ func TestBackoff(t *testing.T) {
 		require.Equal(t, most/2, lease.Backoff(failures, none))
 		require.Equal(t, most, lease.Backoff(failures, all))
 	}
+}
+
+// What wakes a loop at the instant at which it is due is done once, whichever of the two it heard first.
+func TestLoop_wokenWhenDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		wake, n := make(chan struct{}, 1), 0
+		l := lease.Loop{Clock: quartz.NewReal(), Log: slog.Make(), What: "count", Every: time.Second, Wake: wake}
+		go l.Run(ctx, func(context.Context) error {
+			if n++; n == 1 {
+				time.Sleep(1500 * time.Millisecond)
+				wake <- struct{}{}
+			}
+			return nil
+		})
+		time.Sleep(1600 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, 2, n)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, 3, n)
+	})
 }

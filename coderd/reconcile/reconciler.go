@@ -105,6 +105,17 @@ func (r *Reconciler) loop(ctx context.Context) {
 	defer later.Stop()
 	failures := 0
 	for {
+		// What woke the loop, and what is due just now, are served at once, whichever of them the select chose.
+		select {
+		case <-r.wake:
+		default:
+		}
+		select {
+		case <-r.answers:
+			failures = 0
+		default:
+		}
+		r.nudgeDue()
 		var next time.Duration
 		switch err := r.serve(ctx); {
 		case ctx.Err() != nil:
@@ -140,7 +151,6 @@ func (r *Reconciler) loop(ctx context.Context) {
 		case <-r.answers:
 			failures = 0
 		case <-later.C:
-			r.nudgeDue()
 		}
 	}
 }

@@ -42,7 +42,7 @@ type Claim struct {
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`
 	Open
-	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for"`
+	LeaseUntil *time.Time `json:"lease_until,omitempty" doc:"When it is released unless renewed, where a lease was asked for; of several, the first time that one is"`
 	Replaced   int        `json:"replaced,omitempty" doc:"How many workspaces before it were given up because on_claim failed in them"`
 	Receipt    *Receipt   `json:"receipt,omitempty"`
 
@@ -61,6 +61,7 @@ type ClaimedWorkspace struct {
 	ProviderID  string            `json:"provider_id,omitempty"`
 	Addresses   []Address         `json:"addresses"`
 	Environment map[string]string `json:"environment"`
+	LeaseUntil  *time.Time        `json:"lease_until,omitempty" doc:"When it is released unless renewed: each is renewed alone"`
 	Open
 }
 

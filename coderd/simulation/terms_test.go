@@ -132,10 +132,15 @@ func (w *world) claimOn(p *process, req claim.Request, key string) bool {
 		if req.Count <= 1 {
 			w.holdUntil(res, res.ClaimID, *res.Workspace, key)
 		}
+		first := res.LeaseUntil
 		for i, one := range res.Together {
 			if i > 0 {
 				key = ""
 			}
+			if one.LeaseUntil != nil && one.LeaseUntil.Before(*first) {
+				w.violate("I7", "claim %s ends at %s, and the answer for several says %s", short(one.ClaimID), one.LeaseUntil, first)
+			}
+			res.LeaseUntil = one.LeaseUntil
 			w.holdUntil(res, one.ClaimID, one.Workspace, key)
 		}
 	})

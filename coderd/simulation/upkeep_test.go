@@ -59,10 +59,10 @@ func (w *world) retryKept(p *process) bool {
 }
 
 // regretted: of most failures that are kept a person says at once that it is to be tried again, before a pass fills its
-// place.
+// place. At the end nobody does: what has a dead agent would be tried for ever, and everything must converge without a person.
 func (m *model) regretted(events []event) {
 	for _, e := range events {
-		if e.to == "quarantined" && e.attempt != nil && m.w.dice("regret").IntN(4) > 0 {
+		if e.to == "quarantined" && e.attempt != nil && !m.w.calm && m.w.dice("regret").IntN(4) > 0 {
 			m.w.regret = true
 			m.w.slowPasses = time.Now().Add(time.Second)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
 // bareBatch is how many claims one bare statement makes, and bareClients how many run at once: as many as 32 clients of the store
@@ -15,7 +17,7 @@ const bareBatch, bareClients = 16, 2
 
 // pools says what it costs to claim from 1,000 pools in turn and not from one, and what of it is PostgreSQL's own: a bare
 // statement that reads the same rows and entries of indexes and writes the same rows, and knows neither keys, leases nor quotas,
-// is run on both as well. The four take turns.
+// is run on both as well; and so is the statement of claims itself, by as few clients. All take turns.
 func pools(ctx context.Context, b *bench) {
 	const clients = 32
 	one := &setting{image: b.stocked(ctx, 1, 0), samples: map[side][]sample{}}
@@ -23,22 +25,23 @@ func pools(ctx context.Context, b *bench) {
 	many := &setting{name: ".1000-pools", image: b.stocked(ctx, 1000, 0), samples: map[side][]sample{}}
 	defer many.image.drop()
 	type turn struct{ one, many sample }
-	var claims, bare []turn
+	var claims, alone, bare []turn
 	for range b.rounds {
 		claims = append(claims, turn{one.measure(ctx, b, store, clients), many.measure(ctx, b, store, clients)})
-		bare = append(bare, turn{one.bare(ctx, b), many.bare(ctx, b)})
+		alone = append(alone, turn{one.batches(ctx, b, (*batches).claim), many.batches(ctx, b, (*batches).claim)})
+		bare = append(bare, turn{one.batches(ctx, b, (*batches).bare), many.batches(ctx, b, (*batches).bare)})
 	}
 	for _, l := range []struct {
 		name  string
 		turns []turn
-	}{{"pools.claims", claims}, {"pools.bare", bare}} {
-		var alone, rates, costs, all, spent, wal, walOfOne []float64
+	}{{"pools.claims", claims}, {"pools.statement", alone}, {"pools.bare", bare}} {
+		var first, rates, costs, all, spent, wal, walOfOne []float64
 		for _, t := range l.turns {
-			alone, all, spent = append(alone, t.one.perSecond), append(all, t.many.perSecond), append(spent, micros(t.many))
+			first, all, spent = append(first, t.one.perSecond), append(all, t.many.perSecond), append(spent, micros(t.many))
 			wal, walOfOne = append(wal, t.many.wal), append(walOfOne, t.one.wal)
 			rates, costs = append(rates, t.many.perSecond/t.one.perSecond), append(costs, micros(t.many)/micros(t.one))
 		}
-		line(l.name+".1", median(alone), "/s", 0, "")
+		line(l.name+".1", median(first), "/s", 0, "")
 		lineRatio(l.name+".1000", median(all), "/s", median(rates), l.name+".1-right-before")
 		lineRatio(l.name+".1000.processor", median(spent), "us", median(costs), l.name+".1-right-before")
 		line(l.name+".1000.log", median(wal), "bytes", median(walOfOne), l.name+".1")
@@ -81,16 +84,16 @@ const bareClaim = `WITH picked AS MATERIALIZED (
 )
 SELECT id, preset_id, ready_at FROM moved`
 
-// bare takes one window of bare statements on a copy of the setting's image.
-func (s *setting) bare(ctx context.Context, b *bench) sample {
+// batches takes one window of statements, each for a batch of claims, on a copy of the setting's image.
+func (s *setting) batches(ctx context.Context, b *bench, statement func(*batches, context.Context, batch) []claimed) sample {
 	d := s.image.open(ctx)
 	defer d.close()
 	b.checkpoint(ctx)
-	c := &bareClaims{desk: d, floors: make([]time.Time, len(d.pools))}
+	all := &batches{desk: d, floors: make([]time.Time, len(d.pools))}
 	loop := func(window time.Duration) sample {
 		workers := make([]func(), bareClients)
 		for i := range workers {
-			workers[i] = func() { c.batch(ctx) }
+			workers[i] = func() { all.one(ctx, statement) }
 		}
 		return b.loop(workers, 0, window)
 	}
@@ -103,54 +106,84 @@ func (s *setting) bare(ctx context.Context, b *bench) sample {
 	return got
 }
 
-// bareClaims are the pools that bare statements claim from in turn, and where the ready ones of each begin.
-type bareClaims struct {
+// batches claim from pools in turn, and know where the ready ones of each begin.
+type batches struct {
 	*desk
 	mu     sync.Mutex
 	next   int
 	floors []time.Time
 }
 
-func (c *bareClaims) batch(ctx context.Context) {
-	var presets []uuid.UUID
-	var wanted []int64
-	var floors []time.Time
-	claims, of := make([]uuid.UUID, bareBatch), map[uuid.UUID]int{}
-	c.mu.Lock()
-	for i := range claims {
-		claims[i] = newID()
-		at := c.next % len(c.pools)
-		c.next++
-		p := c.pools[at]
-		if k := slices.Index(presets, p.preset); k >= 0 {
-			wanted[k]++
+// batch is how many are wanted of each of some pools, and the ids of the claims.
+type batch struct {
+	presets []uuid.UUID
+	wanted  []int64
+	floors  []time.Time
+	claims  []uuid.UUID
+}
+
+// claimed is a workspace of a batch.
+type claimed struct {
+	preset uuid.UUID
+	ready  time.Time
+}
+
+func (all *batches) one(ctx context.Context, statement func(*batches, context.Context, batch) []claimed) {
+	o, of := batch{claims: make([]uuid.UUID, bareBatch)}, map[uuid.UUID]int{}
+	all.mu.Lock()
+	for i := range o.claims {
+		o.claims[i] = newID()
+		at := all.next % len(all.pools)
+		all.next++
+		p := all.pools[at]
+		if k := slices.Index(o.presets, p.preset); k >= 0 {
+			o.wanted[k]++
 			continue
 		}
 		of[p.preset] = at
-		presets, wanted, floors = append(presets, p.preset), append(wanted, 1), append(floors, c.floors[at])
+		o.presets, o.wanted, o.floors = append(o.presets, p.preset), append(o.wanted, 1), append(o.floors, all.floors[at])
 	}
-	c.mu.Unlock()
-	rows := get(c.store.Pool.Query(ctx, bareClaim, presets, wanted, floors, c.owner, claims))
-	defer rows.Close()
-	n := 0
-	last := map[int]time.Time{}
-	for ; rows.Next(); n++ {
-		var id, preset uuid.UUID
-		var ready time.Time
-		must(rows.Scan(&id, &preset, &ready))
-		if at := of[preset]; ready.After(last[at]) {
-			last[at] = ready
-		}
-	}
-	must(rows.Err())
-	if n < bareBatch {
+	all.mu.Unlock()
+	got := statement(all, ctx, o)
+	if len(got) < bareBatch {
 		must(errMiss)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for at, ready := range last {
-		if ready.After(c.floors[at]) { // what is before it and still ready is another batch's by now
-			c.floors[at] = ready
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, c := range got {
+		if at := of[c.preset]; c.ready.After(all.floors[at]) { // what is before it and still ready is another batch's by now
+			all.floors[at] = c.ready
 		}
 	}
+}
+
+// bare is bareClaim.
+func (all *batches) bare(ctx context.Context, o batch) (got []claimed) {
+	rows := get(all.store.Pool.Query(ctx, bareClaim, o.presets, o.wanted, o.floors, all.owner, o.claims))
+	defer rows.Close()
+	for rows.Next() {
+		var id uuid.UUID
+		var c claimed
+		must(rows.Scan(&id, &c.preset, &c.ready))
+		got = append(got, c)
+	}
+	must(rows.Err())
+	return got
+}
+
+// claim is the statement of claims.
+func (all *batches) claim(ctx context.Context, o batch) (got []claimed) {
+	arg := workspacesdb.ClaimBatchParams{
+		Pools: o.presets, Floors: o.floors, ClaimIds: o.claims, IdempotencyKeys: make([]string, len(o.claims)), Leases: make([]int32, len(o.claims)),
+	}
+	for k, n := range o.wanted {
+		for range n {
+			arg.PresetIds, arg.UserIds = append(arg.PresetIds, o.presets[k]), append(arg.UserIds, all.owner)
+			arg.Modes, arg.Sources = append(arg.Modes, "require"), append(arg.Sources, "bench")
+		}
+	}
+	for _, w := range get(workspacesdb.New(all.store).ClaimBatch(ctx, arg)) {
+		got = append(got, claimed{w.PresetID, *w.ReadyAt})
+	}
+	return got
 }

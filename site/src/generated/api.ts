@@ -188,7 +188,7 @@ export interface Claim {
   environment: Record<string, string>;
   /** Why it could not be started, or not be applied for its owner; it stays claimed until it is released */
   fault?: string;
-  /** When it is released unless renewed, where a lease was asked for */
+  /** When it is released unless renewed, where a lease was asked for; of several, the first time that one is */
   lease_until?: string;
   name?: string;
   outcome: "hit" | "waited" | "cold" | "miss";
@@ -302,6 +302,8 @@ export interface ClaimedWorkspace {
   /** Roles that may enter it besides the user of the claim */
   enter?: string[];
   environment: Record<string, string>;
+  /** When it is released unless renewed: each is renewed alone */
+  lease_until?: string;
   name: string;
   provider_id?: string;
   /** Ports that anybody may reach */
