@@ -119,10 +119,11 @@ func TestLoop_wokenWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		wake, n := make(chan struct{}, 1), 0
+		wake := make(chan struct{}, 1)
+		var n atomic.Int32
 		l := lease.Loop{Clock: quartz.NewReal(), Log: slog.Make(), What: "count", Every: time.Second, Wake: wake}
 		go l.Run(ctx, func(context.Context) error {
-			if n++; n == 1 {
+			if n.Add(1) == 1 {
 				time.Sleep(1500 * time.Millisecond)
 				wake <- struct{}{}
 			}
@@ -130,9 +131,9 @@ func TestLoop_wokenWhenDue(t *testing.T) {
 		})
 		time.Sleep(1600 * time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, 2, n)
+		require.EqualValues(t, 2, n.Load())
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, 3, n)
+		require.EqualValues(t, 3, n.Load())
 	})
 }
