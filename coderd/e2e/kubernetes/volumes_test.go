@@ -83,7 +83,10 @@ func TestStopped(t *testing.T) {
 	shown := e2etest.Run(ctx, t, as, "workspace", "exec", claim.Name, "--", "cat", "/home/boots")
 	require.Equal(t, "boot\nboot\n", shown.Stdout, shown.Stderr)
 	require.Equal(t, claim.ClaimID.String(), p.field(claim.Name, `.metadata.labels.prewarm\.dev/claim`))
-	require.Equal(t, "20m", p.field(claim.Name, `.status.containerStatuses[0].resources.requests.cpu`))
+	require.Equal(t, "20m", p.field(claim.Name, `.spec.containers[0].resources.requests.cpu`))
+	p.eventually("the kubelet has given it that", func() bool { // it says so later than that the pod is ready
+		return p.field(claim.Name, `.status.containerStatuses[0].resources.requests.cpu`) == "20m"
+	})
 	require.Zero(t, p.writes()["patch pods/resize"], "it had its own resources from the start")
 
 	p.kubectl("delete", "pod", claim.Name)
