@@ -137,7 +137,7 @@ func (w *world) claimOn(p *process, req claim.Request, key string) bool {
 			if i > 0 {
 				key = ""
 			}
-			if one.LeaseUntil != nil && one.LeaseUntil.Before(*first) {
+			if one.LeaseUntil != nil && (first == nil || one.LeaseUntil.Before(*first)) {
 				w.violate("I7", "claim %s ends at %s, and the answer for several says %s", short(one.ClaimID), one.LeaseUntil, first)
 			}
 			res.LeaseUntil = one.LeaseUntil
