@@ -182,8 +182,14 @@ func TestClaim_leaseAndSeveral(t *testing.T) {
 	require.Equal(t, "miss", none.Outcome, "one is left")
 	_, err = c.RenewWorkspace(t.Context(), both.Workspaces[1].Name, "")
 	require.ErrorContains(t, err, "has no lease to renew")
-	_, err = c.RenewWorkspace(t.Context(), both.Workspaces[1].Name, "1h")
+	given, err := c.RenewWorkspace(t.Context(), both.Workspaces[1].Name, "1h")
 	require.NoError(t, err)
+	two.Key = "k"
+	again, err = c.Claim(t.Context(), two)
+	require.NoError(t, err)
+	require.Nil(t, again.Workspaces[0].LeaseUntil)
+	require.WithinDuration(t, *given.LeaseUntil, *again.Workspaces[1].LeaseUntil, 0)
+	require.WithinDuration(t, *given.LeaseUntil, *again.LeaseUntil, 0, "the first that ends")
 	_, err = c.RenewWorkspace(t.Context(), both.Workspaces[1].Name, "-1h")
 	require.ErrorContains(t, err, "write a duration")
 }
