@@ -193,9 +193,12 @@ func receiveInput(ctx context.Context, conn *websocket.Conn, stdin *io.PipeWrite
 	}
 }
 
-// ping fails if the connection is broken. An answer that is late is none of its business: the client may be held up.
+// pongTimeout is longer than the 5 s that the library gives a write: where ctx ends during one, it closes the connection.
+const pongTimeout = 10 * time.Second
+
+// ping fails if the connection is broken. An answer that is late is none of its business: the client may be held up, or we.
 func ping(ctx context.Context, conn *websocket.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, pongTimeout)
 	defer cancel()
 	err := conn.Ping(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/coder/quartz"
 	"github.com/coder/websocket"
@@ -98,4 +100,59 @@ func TestStream_cause(t *testing.T) {
 		_, err = stream.Write([]byte("x"))
 		require.ErrorIs(t, err, net.ErrClosed)
 	}
+}
+
+// pipes is a listener whose connections have no buffer, so that a write waits for its reader.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if conn, ok := <-p; ok {
+		return conn, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { return nil }
+
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+func (p pipes) dial(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	p <- there
+	return here, nil
+}
+
+// A ping that takes long to be written, since one side or the machine is held up, ends no stream.
+func TestStream_slowPing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := make(pipes)
+		pinged := make(chan error, 1)
+		s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ws, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				return
+			}
+			stream := sdk.NewStream(context.WithoutCancel(r.Context()), quartz.NewReal(), ws)
+			defer stream.Cut()
+			go func() { _, _ = io.Copy(io.Discard, stream) }() // it answers pings, and hears of answers
+			pinged <- stream.Ping()
+			_, _ = io.WriteString(stream, "x")
+			_ = stream.CloseWrite()
+			time.Sleep(time.Minute)
+		})}
+		go func() { _ = s.Serve(listener) }()
+		client := &http.Client{Transport: &http.Transport{DialContext: listener.dial}}
+		stream, err := sdk.DialStream(t.Context(), quartz.NewReal(), client, "http://pipe/", nil)
+		require.NoError(t, err)
+		time.Sleep(4 * time.Second) // until then nothing takes the ping
+		got, err := io.ReadAll(stream)
+		require.NoError(t, err)
+		require.Equal(t, "x", string(got))
+		require.NoError(t, <-pinged)
+		stream.Cut()
+		time.Sleep(time.Minute)
+		close(listener)
+		require.NoError(t, s.Close())
+	})
 }
