@@ -121,20 +121,22 @@ type knowledge struct {
 
 // of are the tests that run the line of a change, by package, and how long they take as things are. What is no statement, such
 // as a constant, all of them may depend on.
-func (k knowledge) of(s site) (names map[string][]string, took time.Duration) {
-	names = map[string][]string{}
+func (k knowledge) of(s site) (tests map[string][]judge, took time.Duration) {
+	tests = map[string][]judge{}
 	everywhere := !has(k.Known, s.file, s.runs)
 	for _, j := range k.Judges {
 		if everywhere || has(j.Runs, s.file, s.runs) {
-			names[j.Package] = append(names[j.Package], j.Name)
+			tests[j.Package] = append(tests[j.Package], j)
 			took += j.Took
 		}
 	}
-	return names, took
+	return tests, took
 }
 
 // know is the knowledge about a room: what a run before left for the same commit, or found out now.
 func (t *tester) know(ctx context.Context, of room) (knowledge, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if k, ok := t.known[of.name]; ok {
 		return k, nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,11 +13,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/database/dbtest"
@@ -31,18 +35,19 @@ func main() {
 	only := flag.String("rooms", "", "rooms, separated by commas; empty: all")
 	out := flag.String("o", "build/mutants.tsv", "file of the outcomes; what has a line there is not tried again")
 	again := flag.Bool("again", false, "try once more what has survived or hung: after tests were added, which must be all that has changed")
+	jobs := flag.Int("jobs", runtime.NumCPU(), "how many changes to try at a time")
 	list := flag.Bool("list", false, "list the sample, and try nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *seed, *n, *only, *out, *list, *again); err != nil {
+	if err := run(ctx, *seed, *n, *jobs, *only, *out, *list, *again); err != nil {
 		fmt.Fprintln(os.Stderr, "mutatetest:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, seed uint64, n int, only, out string, list, again bool) error {
+func run(ctx context.Context, seed uint64, n, jobs int, only, out string, list, again bool) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -77,19 +82,34 @@ func run(ctx context.Context, seed uint64, n int, only, out string, list, again 
 	}
 	env := append(os.Environ(), dbtest.URLEnv+"="+url, "PREWARM_SIM_SEEDS=20", "PREWARM_SIM_STOP=1", "PREWARM_ROUNDS=20") // as in `make test`
 	t := tester{root: root, env: env, known: map[string]knowledge{}, kept: kept}
+	var mu sync.Mutex // over done, and the file
+	eg, ctx := errgroup.WithContext(ctx)
+	eg.SetLimit(jobs)
 	for i, s := range sites {
 		if before, ok := done[s.id()]; ok && !(again && (lives(before) || before == "hung")) {
 			continue
 		}
-		outcome, err := t.try(ctx, s)
-		if err != nil {
-			return err
-		}
-		if err := record(out, s, outcome); err != nil {
-			return err
-		}
-		done[s.id()] = outcome
-		fmt.Printf("%d of %d: %s: %s\n", i+1, len(sites), outcome, s.id())
+		eg.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			begun := time.Now()
+			outcome, err := t.try(ctx, s)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err := record(out, s, outcome); err != nil {
+				return err
+			}
+			done[s.id()] = outcome
+			fmt.Printf("%d of %d, %s: %s: %s\n", i+1, len(sites), time.Since(begun).Round(time.Second), outcome, s.id())
+			return nil
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return err
 	}
 	report(sites, done)
 	return nil
@@ -148,10 +168,12 @@ func keep(ctx context.Context, beneath string) (string, error) {
 
 // tester runs the tests of rooms.
 type tester struct {
-	root  string
-	env   []string
+	root string
+	env  []string
+	kept string // folder of what runs before have found out; empty: none
+
+	mu    sync.Mutex           // held while one finds something out
 	known map[string]knowledge // by room
-	kept  string               // folder of what runs before have found out; empty: none
 }
 
 // try says what comes of a change.
@@ -179,33 +201,18 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	if err := errors.Join(os.WriteFile(changed, s.apply(source), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", xerrors.Errorf("change %s: %w", s.file, err)
 	}
-	// Without what only costs time: vet, and what debuggers need.
-	test := func(within time.Duration, names, pkg string) (string, error) {
-		output, err := t.command(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-ldflags=-s -w", "-timeout",
-			min(limit, within).String(), "-overlay", overlay, "-run", names, pkg).CombinedOutput()
-		switch {
-		case ctx.Err() != nil:
-			return "", errors.New("interrupted; the same command goes on from here")
-		case err == nil:
-			return "", nil
-		case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
-			return "no build", nil
-		case strings.Contains(string(output), "panic: test timed out after"):
-			return "hung", nil // or the machine was too busy: -again tries it once more
-		}
-		return "killed", nil
-	}
 	tests, took := k.of(s)
 	for _, pkg := range of.nearest(s.file) {
 		if len(tests[pkg]) == 0 {
 			continue
 		}
-		if outcome, err := test(45*time.Second+2*took, exactly(tests[pkg]...), pkg); outcome != "" || err != nil {
+		if outcome, err := t.ask(ctx, dir, overlay, pkg, 45*time.Second+2*took, batches(tests[pkg])); outcome != "" || err != nil {
 			return outcome, err
 		}
 	}
 	for _, pkg := range of.further {
-		if outcome, err := test(limit, exactly("TestSeeds", "TestReplay"), pkg); outcome != "" || err != nil {
+		outcome, err := t.ask(ctx, dir, overlay, pkg, limit, [][]string{{"TestSeeds", "TestReplay"}})
+		if outcome != "" || err != nil {
 			return outcome, err
 		}
 	}
@@ -213,6 +220,52 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 		return "not reached", nil
 	}
 	return "survived", nil
+}
+
+// ask says what batches of a package's tests make of a change, one batch after the other; empty: they all pass.
+func (t *tester) ask(ctx context.Context, dir, overlay, pkg string, within time.Duration, of [][]string) (string, error) {
+	interrupted := errors.New("interrupted; the same command goes on from here")
+	program := filepath.Join(dir, filepath.Base(pkg)+".test")
+	// Without what only costs time: vet, and what debuggers need.
+	build := t.command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, pkg)
+	err := build.Run()
+	if ctx.Err() != nil {
+		return "", interrupted
+	}
+	if failed := new(exec.ExitError); errors.As(err, &failed) {
+		return "no build", nil
+	}
+	if err != nil {
+		return "", xerrors.Errorf("build the tests of %s: %w", pkg, err)
+	}
+	for _, names := range of {
+		cmd := t.command(ctx, program, "-test.failfast", "-test.timeout", min(limit, within).String(), "-test.run", exactly(names...))
+		cmd.Dir = filepath.Join(t.root, pkg)
+		output, err := cmd.CombinedOutput()
+		switch {
+		case ctx.Err() != nil:
+			return "", interrupted
+		case err == nil:
+		case strings.Contains(string(output), "panic: test timed out after"):
+			return "hung", nil // or the machine was too busy: -again tries it once more
+		default:
+			return "killed", nil
+		}
+	}
+	return "", nil
+}
+
+// batches are the names of tests, the quick ones first: most changes are noticed by one of them.
+func batches(of []judge) (all [][]string) {
+	slices.SortStableFunc(of, func(a, b judge) int { return cmp.Compare(a.Took, b.Took) })
+	names, took, upTo := []string(nil), time.Duration(0), 3*time.Second
+	for _, j := range of {
+		if took += j.Took; took > upTo && len(names) > 0 {
+			all, names, took, upTo = append(all, names), nil, j.Took, 5*upTo
+		}
+		names = append(names, j.Name)
+	}
+	return append(all, names)
 }
 
 // report prints the table of what was tried, and the survivors.

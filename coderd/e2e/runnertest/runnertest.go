@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -151,10 +152,18 @@ func (k *Kind) Run(t *testing.T, server *e2etest.Server, p Place, s Scope) strin
 		}
 		return false
 	}, 5*time.Minute, 100*time.Millisecond, "%s: its job ends well", cell)
-	assert.Eventually(t, func() bool {
+	var left []sdk.Workspace
+	if !assert.Eventually(t, func() bool {
 		list, err := server.Client.Workspaces(ctx, sdk.WorkspaceFilter{Template: "on-" + p.ID, Preset: k.Preset(s)})
-		return err == nil && len(list.Workspaces) == 0
-	}, time.Minute, 100*time.Millisecond, "%s: its workspace is gone", cell)
+		left = list.Workspaces
+		return err == nil && len(left) == 0
+	}, time.Minute, 100*time.Millisecond, "%s: its workspace is gone", cell) {
+		for _, w := range left {
+			is, err := server.Client.Workspace(ctx, w.Name)
+			said, _ := json.Marshal(is)
+			t.Logf("%s: %s (%v)", cell, said, err)
+		}
+	}
 	return "yes"
 }
 
