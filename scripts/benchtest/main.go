@@ -41,6 +41,7 @@ var groups = []struct {
 }{
 	{"claims", "claims through the store and through HTTP, by clients, pools and what stands beside", claims, 14 * time.Minute},
 	{"pools", "claims from 1,000 pools beside one, and what of the difference is PostgreSQL's own", pools, 5 * time.Minute},
+	{"instructions", "what a claim from 1,000 pools takes beside one from one, in instructions of PostgreSQL; only where asked for", instructions, 30 * time.Minute},
 	{"record", "100,000 ready workspaces claimed through HTTP, all of them and each once", record, 0},
 	{"tune", "claims through the store by 32 clients, alone: to see what -sql changes; only where asked for", tune, 0},
 	{"latency", "claims at half the peak rate, and at one that pgbench keeps up with, open loop", openLoop, 10 * time.Minute},
@@ -65,7 +66,7 @@ var groups = []struct {
 }
 
 // askedFor are left out of a run of all.
-var askedFor = []string{"tune", "level", "level-local", "size"}
+var askedFor = []string{"tune", "level", "level-local", "size", "instructions"}
 
 func main() {
 	only := flag.String("only", "", "groups to run, separated by commas; all where empty")
@@ -91,7 +92,7 @@ func main() {
 	}
 	if *list {
 		for _, g := range groups {
-			fmt.Printf("%-11s %s\n", g.name, g.what)
+			fmt.Printf("%-12s %s\n", g.name, g.what)
 		}
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/workspacesdb"
 )
 
@@ -89,7 +90,7 @@ func (s *setting) batches(ctx context.Context, b *bench, statement func(*batches
 	d := s.image.open(ctx)
 	defer d.close()
 	b.checkpoint(ctx)
-	all := &batches{desk: d, floors: make([]time.Time, len(d.pools))}
+	all := newBatches(d)
 	loop := func(window time.Duration) sample {
 		workers := make([]func(), bareClients)
 		for i := range workers {
@@ -109,9 +110,14 @@ func (s *setting) batches(ctx context.Context, b *bench, statement func(*batches
 // batches claim from pools in turn, and know where the ready ones of each begin.
 type batches struct {
 	*desk
+	db     database.DBTX
 	mu     sync.Mutex
 	next   int
 	floors []time.Time
+}
+
+func newBatches(d *desk) *batches {
+	return &batches{desk: d, db: d.store, floors: make([]time.Time, len(d.pools))}
 }
 
 // batch is how many are wanted of each of some pools, and the ids of the claims.
@@ -159,7 +165,7 @@ func (all *batches) one(ctx context.Context, statement func(*batches, context.Co
 
 // bare is bareClaim.
 func (all *batches) bare(ctx context.Context, o batch) (got []claimed) {
-	rows := get(all.store.Pool.Query(ctx, bareClaim, o.presets, o.wanted, o.floors, all.owner, o.claims))
+	rows := get(all.db.Query(ctx, bareClaim, o.presets, o.wanted, o.floors, all.owner, o.claims))
 	defer rows.Close()
 	for rows.Next() {
 		var id uuid.UUID
@@ -182,7 +188,7 @@ func (all *batches) claim(ctx context.Context, o batch) (got []claimed) {
 			arg.Modes, arg.Sources = append(arg.Modes, "require"), append(arg.Sources, "bench")
 		}
 	}
-	for _, w := range get(workspacesdb.New(all.store).ClaimBatch(ctx, arg)) {
+	for _, w := range get(workspacesdb.New(all.db).ClaimBatch(ctx, arg)) {
 		got = append(got, claimed{w.PresetID, *w.ReadyAt})
 	}
 	return got

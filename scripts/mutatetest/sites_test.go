@@ -41,6 +41,38 @@ func TestFind(t *testing.T) {
 	require.Equal(t, "p.go:8+169 <= -> <", sites[2].id())
 }
 
+// What nobody could notice is drawn, and left out.
+func TestFind_moot(t *testing.T) {
+	const source = `package p
+
+func f(a, b int) (int, bool, error) {
+	if err := g(a + 1); err != nil && a > 2 {
+		s.Log.Warn(ctx, "no", a-3)
+	}
+	if a > 4 {
+		log.Warn(ctx, "no")
+		h()
+	}
+	if a == 5 {
+		return 6, true, err
+	}
+	return 7, false, nil
+}
+`
+	of := func(file string) (kept []string) {
+		sites, err := find("r", file, []byte(source))
+		require.NoError(t, err)
+		for _, s := range sites {
+			if !s.moot {
+				kept = append(kept, s.old+" -> "+s.new)
+			}
+		}
+		return kept
+	}
+	require.Equal(t, []string{"+ -> -", "1 -> 2", "> -> >=", "4 -> 5", "== -> !=", "5 -> 6", "7 -> 8", "false -> true"}, of("p.go"))
+	require.Empty(t, of("p.sql.go"), "what sqlc writes")
+}
+
 func TestSample(t *testing.T) {
 	all, err := sample("../..", rooms, 1, 1<<30)
 	require.NoError(t, err)
