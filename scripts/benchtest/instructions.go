@@ -64,7 +64,9 @@ func (b *bench) slowly(ctx context.Context, valgrind string) func() {
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec %s --tool=callgrind --trace-children=yes --log-file=/dev/null --callgrind-out-file=%s/%%p %s \"$@\"\n",
 		valgrind, b.counted(), filepath.Join(installed.Dir, "postgres"))
-	must(os.WriteFile(filepath.Join(folder, "postgres"), []byte(script), 0o755))
+	slow := filepath.Join(folder, "postgres")
+	must(os.WriteFile(slow, []byte(script), 0o600))
+	must(os.Chmod(slow, 0o755))
 	// What comes by chance is left out: autovacuum, and images of pages that are written first after a checkpoint.
 	for _, setting := range []string{"autovacuum", "full_page_writes"} {
 		get(b.admin.Exec(ctx, "ALTER SYSTEM SET "+setting+" = off"))
