@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/xerrors"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -144,6 +146,45 @@ func TestCreate_permanentErrorsReachTheHardLimit(t *testing.T) {
 	coderdtest.Eventually(t, "the new version is built", settled(t, w, 1))
 }
 
+// messages is a log of which only the messages are remembered.
+type messages struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (m *messages) LogEntry(_ context.Context, e slog.SinkEntry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.all = append(m.all, e.Message)
+}
+
+func (*messages) Sync() {}
+
+// counted is how often each message was written.
+func (m *messages) counted() map[string]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := map[string]int{}
+	for _, message := range m.all {
+		counts[message]++
+	}
+	return counts
+}
+
+// The log has one line for a workspace that was created, and none about a job that is done again.
+func TestCreate_isLoggedOnce(t *testing.T) {
+	t.Parallel()
+	w, _ := newWorld(t)
+	w.Pool(t, "a", 1, 1)
+	log := &messages{}
+	r := w.Start(t, coderdtest.Config{Parts: func(p *replica.Parts) { p.Log = slog.Make(log) }})
+	coderdtest.Eventually(t, "pool", settled(t, w, 1))
+	r.Stop() // all that it logs is there then
+	lines := log.counted()
+	require.Equal(t, 1, lines["workspace created"], lines)
+	require.Zero(t, lines["job is left to the end of its lease"], lines)
+}
+
 func TestProbe_failureIsReplaced(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t)
@@ -241,12 +282,18 @@ func TestCancel_whileCreating(t *testing.T) {
 	require.Equal(t, 2, w.Count(t, "a", "deleted"))
 }
 
-// I5: a worker that loses its lease changes nothing, and another finishes the job.
+// I5: a worker that loses its lease changes nothing, and another finishes the job. No attempt failed and none had a token, so
+// neither worker deletes anything.
 func TestLease_lostToAnother(t *testing.T) {
 	t.Parallel()
 	w, p := newWorld(t)
 	entered, proceed := make(chan struct{}, 1), make(chan struct{})
 	var first atomic.Bool
+	var deletes atomic.Int32
+	p.delete = func(context.Context) error {
+		deletes.Add(1)
+		return nil
+	}
 	p.create = func(context.Context, provider.CreateRequest) error {
 		if first.CompareAndSwap(false, true) {
 			entered <- struct{}{}
@@ -270,6 +317,7 @@ func TestLease_lostToAnother(t *testing.T) {
 	var transitions int
 	require.NoError(t, w.Store.Pool.QueryRow(context.Background(), "SELECT count(*) FROM workspace_history").Scan(&transitions))
 	require.Equal(t, 3, transitions, "provisioning, starting, ready: each once")
+	require.Zero(t, deletes.Load())
 }
 
 // G6: a replica that stops returns what it can't finish, and another takes it at once.

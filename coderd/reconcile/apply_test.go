@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
@@ -66,6 +67,41 @@ func TestApply_oneFailureStopsNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, res.Errors)
 	require.Equal(t, 2, count(ctx, t, store, "t2"), "what was not written counts as nothing")
+}
+
+// C6: of creates, one that no worker has begun goes first, though it is younger. Full passes and those of nudges agree.
+func TestApply_notBegunGoesFirst(t *testing.T) {
+	t.Parallel()
+	for name, templates := range map[string]string{"full": "NULL::uuid[]", "nudge": "array_agg(id)"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			store := dbtest.Open(t)
+			dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1})
+			exec := func(sql string) {
+				_, err := store.Pool.Exec(ctx, sql)
+				require.NoError(t, err)
+			}
+			r := testReconciler(store, "one")
+			exec("UPDATE presets SET instances = 2")
+			pass(ctx, t, r)
+			require.Equal(t, 2, count(ctx, t, store, "t1"))
+
+			exec(`WITH begun AS (
+					UPDATE jobs SET state = 'running', attempt = 1, leased_by = 'test', due_at = now() + interval '1 hour'
+					WHERE id = (SELECT id FROM jobs ORDER BY id LIMIT 1) RETURNING workspace_id)
+				UPDATE workspaces SET created_at = created_at - interval '1 hour' WHERE id = (SELECT workspace_id FROM begun)`)
+			exec("UPDATE presets SET instances = 1")
+			var about []uuid.UUID
+			require.NoError(t, store.Pool.QueryRow(ctx, "SELECT "+templates+" FROM templates").Scan(&about))
+			_, err := r.pass(ctx, about)
+			require.NoError(t, err)
+			var attempts []int
+			require.NoError(t, store.Pool.QueryRow(ctx, `SELECT array_agg(j.attempt) FROM intents i
+				JOIN jobs j ON j.workspace_id = i.workspace_id`).Scan(&attempts))
+			require.Equal(t, []int{0}, attempts)
+		})
+	}
 }
 
 // drawn is a source of names of which some, by their number, are the same.

@@ -93,6 +93,25 @@ func TestRunners_jobsAreDemand(t *testing.T) {
 	require.Zero(t, p.going())
 }
 
+// C5, P3: a workspace's reason says which one of how many it is. Ready ones, those on their way, waiting claims and queued jobs
+// all count.
+func TestRunners_reasonOfACreate(t *testing.T) {
+	t.Parallel()
+	p := newRunnerPool(t, 3)
+	p.exec(`UPDATE workspaces SET state = 'ready', ready_at = now() WHERE id = (SELECT id FROM workspaces ORDER BY id LIMIT 1)`)
+	p.exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, created_at, deadline_at)
+		SELECT gen_random_uuid(), organization_id, id, $2, 'prefer', 'waiting', now(), now() + interval '1 hour'
+		FROM presets WHERE id = $1`, p.preset, p.Owner)
+	p.queue(4)
+	p.exec("DELETE FROM workspace_history") // the reasons of the first pass
+	p.pass()
+	rows, err := p.Store.Pool.Query(context.Background(), "SELECT reason FROM workspace_history WHERE from_state IS NULL")
+	require.NoError(t, err)
+	reasons, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"C5: 4 of 8", "C5: 5 of 8", "C5: 6 of 8", "C5: 7 of 8", "C5: 8 of 8"}, reasons)
+}
+
 func (p *runnerPool) template() (id uuid.UUID) {
 	require.NoError(p.t, p.Store.Pool.QueryRow(context.Background(), "SELECT template_id FROM presets WHERE id = $1", p.preset).Scan(&id))
 	return id

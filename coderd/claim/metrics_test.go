@@ -1,0 +1,44 @@
+package claim_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/coderd/claim"
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+)
+
+// Claims are counted by what came of them, and those that were given a prebuild by its tier.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	replica := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	counted := func(name, label string) map[string]float64 {
+		families, err := replica.Metrics.Gather()
+		require.NoError(t, err)
+		got := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if f.GetName() == name && l.GetName() == label {
+						got[l.GetValue()] += m.GetCounter().GetValue()
+					}
+				}
+			}
+		}
+		return got
+	}
+	replica.Reconciler.Nudge(w.Pool(t, "go", 1, 1)...)
+	coderdtest.Eventually(t, "a pool of one", func() bool { return w.Warm(t, "go") == 1 })
+	pauseAll(t, w)
+	for _, hit := range []bool{true, false} {
+		got, err := w.Claim(t, replica, "go", claim.Request{})
+		require.NoError(t, err)
+		require.Equal(t, hit, got.Workspace != nil)
+	}
+	require.Equal(t, map[string]float64{"hit": 1, "miss": 1}, counted("prewarm_claims_total", "outcome"))
+	require.Equal(t, map[string]float64{"running": 1}, counted("prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
+}

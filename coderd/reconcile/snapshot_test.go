@@ -1,0 +1,137 @@
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
+)
+
+// Each preset of a snapshot has the rows of its own pool, whatever other presets and its earlier pools have. The
+// snapshot of a nudge has the same rows for its templates.
+func TestSnapshot_rowsOfEachPreset(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 3, Claimed: 4}) // t1 has one, t2 two, t3 one
+	stopped, open := dbtest.Forge(t, store, "stopped", "github", "organization"), dbtest.Forge(t, store, "open", "gitea", "organization")
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		_, err := store.Pool.Exec(ctx, sql, args...)
+		require.NoError(t, err)
+	}
+	const presets = "(SELECT p.*, substr(t.name, 2)::int AS n FROM presets p JOIN templates t ON t.id = p.template_id) p"
+	exec("UPDATE template_versions v SET number = substr(t.name, 2)::int * 10 FROM templates t WHERE t.id = v.template_id")
+	exec("UPDATE forge_entities SET stopped_at = now(), stopped_reason = 'moving', drain_at = now() WHERE id = $1", stopped)
+	exec(`UPDATE presets SET runner_labels = '{linux}', runner_maximum = 5, forge_entity_id =
+		CASE WHEN template_id = md5('t1')::uuid THEN $1::uuid ELSE $2 END WHERE template_id <> md5('t3')::uuid`, stopped, open)
+	exec(`UPDATE presets SET autosize = jsonb_build_object('min', 1, 'max', 50, 'mode',
+		CASE WHEN template_id = md5('t3')::uuid THEN 'recommend' ELSE 'apply' END)`)
+	exec(`INSERT INTO preset_sizes (preset_id, size, forecast, recent, boost, reason, state, computed_at)
+		SELECT p.id, p.n * 7, 0, 0, 1, '', '{}', now() FROM ` + presets)
+	exec(`INSERT INTO preset_status (preset_id, counts, ledger, digest, pass_seq, changed_at, shrunk_at)
+		SELECT p.id, '{}', '{}', convert_to('digest ' || p.n, 'UTF8'), 1, now(), now() - p.n * interval '1 hour' FROM ` + presets)
+	// All earlier pools failed. Only the pool of t1 is proven; t2 and t3 have proofs of earlier pools.
+	exec(`INSERT INTO preset_failures (preset_id, pool_key, streak, last_error, last_at, permanent, first_at)
+		SELECT p.id, p.pool_key, p.n, 'failure ' || p.n, now(), p.n, now() FROM ` + presets + ` WHERE p.n < 3
+		UNION ALL SELECT p.id, gen_random_uuid(), 9, 'earlier', now(), 9, now() FROM ` + presets)
+	exec(`INSERT INTO pool_proofs (preset_id, pool_key, ready_at)
+		SELECT p.id, CASE WHEN p.n = 1 THEN p.pool_key ELSE gen_random_uuid() END, now() FROM ` + presets)
+	exec(`INSERT INTO claims (id, organization_id, preset_id, user_id, mode, state, created_at, deadline_at)
+		SELECT gen_random_uuid(), p.organization_id, p.id, gen_random_uuid(), 'prefer', 'waiting', now(), now() + interval '1 hour'
+		FROM ` + presets + ", generate_series(1, p.n)")
+	exec(`INSERT INTO forge_jobs (id, organization_id, forge_url, job_id, attempt, entity_id, repository, labels, state, preset_id,
+			queued_at, seen_at, updated_at)
+		SELECT gen_random_uuid(), p.organization_id, 'https://forge.invalid', p.n * 100 + g.g, 1, p.id, 'acme/tool', '{linux}',
+			'queued', p.id, now(), now(), now()
+		FROM ` + presets + ", generate_series(1, 2 * p.n) g (g)")
+
+	type seen struct {
+		version, autosized, streak, permanent, waiting, queued, busy int32
+		failure, digest, forge, reason                               string
+		unproven, stopped, drains                                    bool
+		shrunk                                                       time.Duration
+	}
+	want := map[string]seen{
+		"t1": {
+			version: 10, autosized: 7, streak: 1, permanent: 1, waiting: 1, queued: 2, busy: 1, failure: "failure 1",
+			digest: "digest 1", forge: "stopped", reason: "moving", stopped: true, drains: true, shrunk: time.Hour,
+		},
+		"t2": {
+			version: 20, autosized: 14, streak: 2, permanent: 2, waiting: 2, queued: 4, busy: 2, failure: "failure 2",
+			digest: "digest 2", forge: "open", unproven: true, shrunk: 2 * time.Hour,
+		},
+		"t3": {version: 30, autosized: -1, waiting: 3, digest: "digest 3", unproven: true, shrunk: 3 * time.Hour},
+	}
+	err := store.InTx(ctx, database.TxOptions{Label: "snapshot", Isolation: pgx.RepeatableRead}, func(ctx context.Context, tx pgx.Tx) error {
+		now, err := reconciledb.New(tx).TransactionNow(ctx)
+		require.NoError(t, err)
+		read := func(templates ...uuid.UUID) []reconciledb.SnapshotPresetsRow {
+			rows, _, err := readPools(ctx, tx, templates)
+			require.NoError(t, err)
+			slices.SortFunc(rows, func(a, b reconciledb.SnapshotPresetsRow) int { return cmp.Compare(a.Template, b.Template) })
+			return rows
+		}
+		all := read()
+		require.Len(t, all, 3)
+		for _, row := range all {
+			got := seen{
+				version: row.Version, autosized: row.Autosized, streak: row.FailureStreak, permanent: row.FailuresPermanent,
+				waiting: row.Waiting, queued: row.Queued, busy: row.Busy, failure: row.Failure, digest: string(row.Digest),
+				forge: row.Forge, reason: row.ForgeStoppedReason, unproven: row.Unproven, stopped: row.ForgeStopped,
+				drains: row.ForgeDrains, shrunk: now.Sub(*row.ShrunkAt).Round(time.Hour),
+			}
+			require.Equal(t, want[row.Template], got, row.Template)
+			require.Equal(t, []reconciledb.SnapshotPresetsRow{row}, read(row.TemplateID))
+		}
+		require.Equal(t, all, read(all[2].TemplateID, all[0].TemplateID, all[1].TemplateID))
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// Preview has the plan of each preset, and the error of one that has no plan. It writes nothing.
+func TestPreview(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 2})
+	for _, sql := range []string{
+		"UPDATE presets SET instances = 2",
+		`UPDATE presets SET schedule = '{"timezone": "No/Where"}' WHERE template_id = md5('t2')::uuid`,
+	} {
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	r := testReconciler(store, "one")
+	err := store.InTx(ctx, database.TxOptions{Label: "preview", Isolation: pgx.RepeatableRead}, func(ctx context.Context, tx pgx.Tx) error {
+		preview, err := r.Preview(ctx, tx, nil)
+		require.NoError(t, err)
+		require.False(t, preview.Now.IsZero())
+		require.Len(t, preview.Presets, 2)
+		for _, p := range preview.Presets {
+			if p.Preset.Template == "t2" {
+				require.ErrorContains(t, p.Err, "No/Where")
+				require.Zero(t, p.Plan)
+				continue
+			}
+			require.NoError(t, p.Err)
+			require.Equal(t, "t1", p.Preset.Template)
+			require.Equal(t, p.Preset.ID, p.Plan.PresetID)
+			require.Equal(t, 2, p.Plan.Create)
+			require.Empty(t, p.Workspaces)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Zero(t, count(ctx, t, store, "t1"))
+}
