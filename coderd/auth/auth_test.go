@@ -129,6 +129,35 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// The last use of a token is recorded, at most once a minute.
+func TestLastUse(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	store := dbtest.Open(t)
+	row, secret, err := auth.CreateToken(ctx, store, owner(t, store), auth.TokenRequest{Name: "ci", User: "robot"})
+	require.NoError(t, err)
+	lastUse := func() (at *time.Time) {
+		t.Helper()
+		require.NoError(t, store.Pool.QueryRow(ctx, "SELECT last_used_at FROM tokens WHERE id = $1", row.ID).Scan(&at))
+		return at
+	}
+	require.Nil(t, lastUse())
+	first := time.Now().Truncate(time.Second)
+	for _, use := range []struct{ after, recorded time.Duration }{
+		{0, 0},
+		{30 * time.Second, 0},
+		{time.Minute, 0},
+		{61 * time.Second, 61 * time.Second},
+		{62 * time.Second, 61 * time.Second},
+	} {
+		dbtest.SetNow(t, store, first.Add(use.after))
+		identity(t, store, secret) // of a replica that remembers no answer
+		got := lastUse()
+		require.NotNil(t, got)
+		require.WithinDuration(t, first.Add(use.recorded), *got, 0, "used after %s", use.after)
+	}
+}
+
 // TestFlood: wrong tokens cannot fill the memory, nor push out who is known.
 func TestFlood(t *testing.T) {
 	t.Parallel()
@@ -163,6 +192,7 @@ func TestCreateToken(t *testing.T) {
 	ann := identity(t, store, secret)
 	require.Equal(t, database.RoleMember, ann.Role)
 
+	const tenYears = 87_600 * time.Hour
 	for name, test := range map[string]struct {
 		who  auth.Identity
 		req  auth.TokenRequest
@@ -183,6 +213,7 @@ func TestCreateToken(t *testing.T) {
 		"no role":               {boss, auth.TokenRequest{Name: "x", User: "eve", Role: "king"}, auth.ErrInvalid},
 		"a bad name":            {boss, auth.TokenRequest{Name: "x", User: "Eve/.."}, auth.ErrInvalid},
 		"a hundred years":       {boss, auth.TokenRequest{Name: "x", ExpiresIn: 876_000 * time.Hour}, auth.ErrInvalid},
+		"ten years and an hour": {boss, auth.TokenRequest{Name: "x", ExpiresIn: tenYears + time.Hour}, auth.ErrInvalid},
 	} {
 		var before, after int
 		count := "SELECT (SELECT count(*) FROM tokens) + (SELECT count(*) FROM users) + (SELECT count(*) FROM audit_log)"
@@ -192,6 +223,10 @@ func TestCreateToken(t *testing.T) {
 		require.NoError(t, store.Pool.QueryRow(ctx, count).Scan(&after))
 		require.Equal(t, before, after, name)
 	}
+
+	longest, _, err := auth.CreateToken(ctx, store, boss, auth.TokenRequest{Name: "long", ExpiresIn: tenYears})
+	require.NoError(t, err)
+	require.Equal(t, tenYears, longest.ExpiresAt.Sub(longest.CreatedAt))
 
 	row, secret, err := auth.CreateToken(ctx, store, ann, auth.TokenRequest{Name: "short", ExpiresIn: time.Hour})
 	require.NoError(t, err)

@@ -299,3 +299,31 @@ func TestFloor_hidesNothingFromAMiss(t *testing.T) {
 		}
 	}
 }
+
+// A batch leaves out a claim whose key its user has used before. It serves the others, and the same key of another user.
+func TestBatch_usedKey(t *testing.T) {
+	t.Parallel()
+	w, _ := still(t, 4)
+	bob := uuid.New()
+	exec(t, w, "INSERT INTO users (id, name, created_at) VALUES ($1, 'bob', now())", bob)
+	writer := workspaces.New(w.Store, workspaces.NewID, "test")
+	of := func(user uuid.UUID, key string) workspaces.ClaimFor {
+		return workspaces.ClaimFor{
+			ClaimID: uuid.New(), PresetID: w.Preset(t, "a"), UserID: user, Key: key, Mode: database.ClaimModeRequire, Source: "test",
+		}
+	}
+	served := func(batch ...workspaces.ClaimFor) (claims []uuid.UUID) {
+		t.Helper()
+		got, err := writer.ClaimBatch(t.Context(), batch, nil)
+		require.NoError(t, err)
+		for _, workspace := range got {
+			claims = append(claims, workspace.ClaimID.UUID)
+		}
+		return claims
+	}
+	first, fresh, others := of(w.Owner, "k"), of(w.Owner, "fresh"), of(bob, "k")
+	require.Equal(t, []uuid.UUID{first.ClaimID}, served(first))
+	require.Equal(t, []uuid.UUID{fresh.ClaimID}, served(of(w.Owner, "k"), fresh))
+	require.Equal(t, []uuid.UUID{others.ClaimID}, served(others))
+	require.Equal(t, 3, w.Count(t, "a", "claimed"))
+}

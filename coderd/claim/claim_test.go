@@ -289,3 +289,34 @@ func TestKey_afterItsWaitRanOut(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, res.Workspace, res.Reason)
 }
+
+// A claim keeps its parameters while it holds a workspace. A miss, or a retry of an earlier claim, leaves none behind.
+func TestClaim_parameters(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 1)
+	req := claim.Request{
+		Key: "k", Parameters: map[string]string{"branch": "main"}, Secrets: map[string]string{"token": "a secret of tests"},
+	}
+	hit, err := w.Claim(t, r, "a", req)
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeHit, hit.Outcome)
+	kept := func() (ids []uuid.UUID) {
+		t.Helper()
+		require.NoError(t, w.Store.Pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(claim_id), '{}') FROM claim_parameters
+			WHERE parameters->>'branch' = 'main' AND secrets->>'token' = 'a secret of tests'`).Scan(&ids))
+		require.Equal(t, len(ids), count(t, w, "claim_parameters"))
+		return ids
+	}
+	require.Equal(t, []uuid.UUID{hit.ClaimID}, kept())
+
+	again, err := w.Claim(t, r, "a", req)
+	require.NoError(t, err)
+	require.Equal(t, hit.ClaimID, again.ClaimID)
+	require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "the retry stored nothing more")
+
+	req.Key = ""
+	miss, err := w.Claim(t, r, "a", req)
+	require.NoError(t, err)
+	require.Equal(t, database.ClaimOutcomeMiss, miss.Outcome)
+	require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "nothing of the miss is left")
+}

@@ -3,6 +3,7 @@ package instance_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"sync/atomic"
 	"testing"
@@ -149,6 +150,28 @@ func TestNoDecisionFromStaleStatus(t *testing.T) {
 	require.NoError(t, w.service.WatchOnce(ctx, long))
 	require.Equal(t, 7, w.count("ready"))
 	require.InDelta(t, 0, w.metric("prewarm_agents_unheard"), 0)
+}
+
+// A2: up to three silent agents are believed to be silent, and any number of up to half of all. More than that are not.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		agents, silent int
+		believed       bool
+	}{{5, 3, true}, {7, 4, false}, {8, 4, true}} {
+		t.Run(fmt.Sprintf("%d of %d", c.silent, c.agents), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.agents, 0)
+			w.silence(w.ids("true")[:c.silent]...)
+			require.NoError(t, w.service.WatchOnce(t.Context(), long))
+			starting := 0
+			if c.believed {
+				starting = c.silent
+			}
+			require.Equal(t, starting, w.count("starting"))
+			require.Equal(t, c.agents-starting, w.count("ready"))
+		})
+	}
 }
 
 // metric is the value of a gauge or counter without labels.

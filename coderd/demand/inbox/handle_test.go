@@ -383,6 +383,20 @@ func TestMerge_supersedes(t *testing.T) {
 	}
 }
 
+// A rerun that another pool serves frees a runner of the pool that was to serve the attempt before: both are nudged.
+func TestMerge_supersedesNudges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.service("a")
+	first := forge.Job{ID: 1, Attempt: 1, State: forge.Queued, Repository: "acme/shop", Labels: []string{"linux"}}
+	w.merge(s, first)
+	require.Equal(t, map[uuid.UUID]int{w.template(1): 1}, w.nudged)
+	second := first
+	second.Attempt, second.Labels = 2, []string{"linux", "large"}
+	w.merge(s, second)
+	require.Equal(t, map[uuid.UUID]int{w.template(1): 2, w.template(2): 1}, w.nudged)
+}
+
 // A job that comes by a repository and by its enterprise is one, and the enterprise's, in either order.
 func TestMerge_twoEntities(t *testing.T) {
 	t.Parallel()
