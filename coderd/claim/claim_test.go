@@ -314,9 +314,10 @@ func TestClaim_parameters(t *testing.T) {
 	require.Equal(t, hit.ClaimID, again.ClaimID)
 	require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "the retry stored nothing more")
 
-	req.Key = ""
-	miss, err := w.Claim(t, r, "a", req)
-	require.NoError(t, err)
-	require.Equal(t, database.ClaimOutcomeMiss, miss.Outcome)
-	require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "nothing of the miss is left")
+	for _, req := range []claim.Request{{Parameters: req.Parameters, Secrets: req.Secrets}, {Parameters: req.Parameters}, {Secrets: req.Secrets}} {
+		miss, err := w.Claim(t, r, "a", req)
+		require.NoError(t, err)
+		require.Equal(t, database.ClaimOutcomeMiss, miss.Outcome)
+		require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "nothing of the miss is left")
+	}
 }

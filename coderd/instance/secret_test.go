@@ -1,6 +1,8 @@
 package instance_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -121,6 +123,22 @@ func TestSealedSigningKeys(t *testing.T) {
 		forged, err := jwt.Signed(signer).Claims(claims).Serialize()
 		require.NoError(t, err)
 		_, err = b.Authenticate(ctx, forged)
+		require.ErrorContains(t, err, "its signature is of no key in use")
+	}
+}
+
+// A token of a key that there is not is refused, also where it is signed with nothing.
+func TestAuthenticate_unknownKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 0)
+	good := w.token(w.service)
+	w.good(w.service, good)
+	header := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT","kid":"` + uuid.NewString() + `"}`))
+	for _, key := range [][]byte{nil, make([]byte, 32)} {
+		signed := header + "." + strings.Split(good, ".")[1]
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(signed))
+		_, err := w.service.Authenticate(t.Context(), signed+"."+base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
 		require.ErrorContains(t, err, "its signature is of no key in use")
 	}
 }

@@ -174,6 +174,19 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
+// Agents are counted once each: those of ready and claimed workspaces, and none of an earlier incarnation.
+func TestPulse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 3, 2)
+	require.NoError(t, w.service.WatchOnce(t.Context(), long))
+	require.InDelta(t, 5, w.metric("prewarm_agents"), 0)
+	for n, state := range []string{"ready", "claimed"} {
+		w.exec("UPDATE workspaces SET incarnation = 2 WHERE id = $1", w.ids("state = '" + state + "'")[0])
+		require.NoError(t, w.service.WatchOnce(t.Context(), long))
+		require.InDelta(t, 4-n, w.metric("prewarm_agents"), 0, state)
+	}
+}
+
 // metric is the value of a gauge or counter without labels.
 func (w *world) metric(name string) float64 {
 	w.t.Helper()

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/database/lifecycledb"
 )
 
 // A transaction that stays open on the row of one job, such as that of a replica that was frozen in it, holds up the
@@ -50,4 +52,11 @@ func TestExtend_oneRowIsLocked(t *testing.T) {
 		require.Equal(t, attempt, now, "the lease of the other ran out")
 		return extended.After(lease)
 	})
+	var ids []uuid.UUID // the locked one first
+	var attempts []int32
+	require.NoError(t, w.Store.Pool.QueryRow(ctx,
+		"SELECT array_agg(id ORDER BY id::text), array_agg(attempt ORDER BY id::text) FROM jobs").Scan(&ids, &attempts))
+	rows, err := lifecycledb.New(w.Store).ExtendLeases(ctx, lifecycledb.ExtendLeasesParams{Ids: ids, Attempts: attempts, LeaseS: 40})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []lifecycledb.ExtendLeasesRow{{ID: ids[0]}, {ID: ids[1], Extended: true}}, rows)
 }

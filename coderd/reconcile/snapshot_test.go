@@ -135,3 +135,32 @@ func TestPreview(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, count(ctx, t, store, "t1"))
 }
+
+// What is left of machines is each provider's own: those that nobody has, less the workspaces that have none yet.
+func TestSnapshot_machinesOfEachProvider(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 2})
+	for _, sql := range []string{
+		`INSERT INTO providers SELECT (jsonb_populate_record(p, jsonb_build_object('name', n, 'reserves', true, 'machines_listed_at', now()))).*
+			FROM providers p, unnest('{near,far}'::text[]) n WHERE p.name = (SELECT min(name) FROM providers)`,
+		`INSERT INTO provider_machines (provider, machine, state, changed_at)
+			SELECT 'near', 'm' || n, 'unused', now() FROM generate_series(1, 5) n
+			UNION ALL SELECT 'far', 'm' || n, 'unused', now() FROM generate_series(1, 2) n
+			UNION ALL SELECT 'far', 'used', 'used', now()`,
+		"UPDATE workspaces SET state = 'provisioning', provider = 'near' WHERE id = (SELECT min(id::text)::uuid FROM workspaces)",
+	} {
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	rows, err := reconciledb.New(store).SnapshotProviders(ctx, reconciledb.SnapshotProvidersParams{IsFull: true})
+	require.NoError(t, err)
+	left := map[string]int32{}
+	for _, row := range rows {
+		if row.Reserves {
+			left[row.Name] = row.Available
+		}
+	}
+	require.Equal(t, map[string]int32{"near": 4, "far": 2}, left)
+}

@@ -2,6 +2,8 @@ package runners_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -40,6 +42,7 @@ type cloud struct {
 	removing    func() // is called within RemoveRunner, before it is done
 	stuck       int64  // can't be removed: 422
 	old         bool   // makes no configurations
+	files       bool   // its configurations are made of files, as GitHub's are
 	lenient     bool   // removes those with a job as well, as one that looked too early
 }
 
@@ -57,7 +60,15 @@ func (c *cloud) Register(_ context.Context, r forge.NewRunner) (forge.Registrati
 	}
 	c.last++
 	c.runners[r.Name] = &forge.Runner{ID: c.last, Name: r.Name, Status: forge.Offline, Labels: r.Labels}
-	return forge.Registration{RunnerID: c.last, JITConfig: "secret of " + r.Name, URL: "https://forge.example/acme"}, nil
+	configuration := "secret of " + r.Name
+	if c.files {
+		raw, err := json.Marshal(map[string][]byte{".runner": []byte("1"), ".credentials": []byte("2"), ".credentials_rsaparams": []byte("3")})
+		if err != nil {
+			return forge.Registration{}, err
+		}
+		configuration = base64.StdEncoding.EncodeToString(raw)
+	}
+	return forge.Registration{RunnerID: c.last, JITConfig: configuration, URL: "https://forge.example/acme"}, nil
 }
 
 func (c *cloud) Runners(context.Context) ([]forge.Runner, error) {
