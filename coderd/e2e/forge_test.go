@@ -33,6 +33,7 @@ func TestForge_badDay(t *testing.T) {
 		if i == bursts/2 {
 			listen := p.first.URL[len("http://"):]
 			p.first.Kill()
+			p.died = true
 			again := p.options
 			again.Listen = listen
 			p.first = e2etest.Start(t, again)

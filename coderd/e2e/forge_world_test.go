@@ -27,6 +27,7 @@ type plant struct {
 	options e2etest.Options
 	first   *e2etest.Server
 	idle    int
+	died    bool // a server has, and its leases need not be waited for
 }
 
 // where is where runners are, and what else their agents are told.
@@ -113,11 +114,15 @@ func (p *plant) count(where string) (n int) {
 
 // soon has minutes go by for surplus runners (P8), and for what the forge was not asked after.
 func (p *plant) soon() {
-	for _, sql := range []string{
+	later := []string{
 		"UPDATE preset_status SET shrunk_at = shrunk_at - interval '1 minute' WHERE shrunk_at IS NOT NULL",
 		"UPDATE forge_jobs SET seen_at = seen_at - interval '3 minutes', asked_at = asked_at - interval '3 minutes' WHERE state <> 'completed'",
-		"UPDATE forge_status SET asked_at = asked_at - interval '1 minute', wait_until = wait_until - interval '1 minute', runners_wait_until = runners_wait_until - interval '1 minute', leased_until = leased_until - interval '1 minute'",
-	} {
+		"UPDATE forge_status SET asked_at = asked_at - interval '1 minute', wait_until = wait_until - interval '1 minute', runners_wait_until = runners_wait_until - interval '1 minute'",
+	}
+	if p.died { // else a round that is under way would lose its lease, record nothing, and keep others waiting for the rest of it
+		later = append(later, "UPDATE forge_status SET leased_until = leased_until - interval '1 minute'")
+	}
+	for _, sql := range later {
 		_, err := p.store.Pool.Exec(context.Background(), sql)
 		if database.IsDeadlock(err) {
 			return // with a server, which locks the same rows in an order of its own: conditions call this again
