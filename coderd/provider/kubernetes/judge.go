@@ -108,6 +108,9 @@ func disruption(pod *corev1.Pod) string {
 // judgeContainer says what holds a container up. One that runs, or is done, holds nothing up.
 func judgeContainer(c corev1.ContainerStatus) (verdict, bool) {
 	if ended := c.State.Terminated; ended != nil && ended.ExitCode != 0 {
+		if c.RestartCount >= crashes { // kubelets say only later that it backs off
+			return crashed(c, ended, false), true
+		}
 		return verdict{detail: "container " + c.Name + " " + ending(*ended) + ", and is about to be started again"}, true
 	}
 	waiting := c.State.Waiting
@@ -125,7 +128,7 @@ func judgeContainer(c corev1.ContainerStatus) (verdict, bool) {
 	case "CreateContainerConfigError", "CreateContainerError":
 		return verdict{failed: noUser.MatchString(waiting.Message), detail: brief(said)}, true
 	case "CrashLoopBackOff":
-		return crashed(c), true
+		return crashed(c, c.LastTerminationState.Terminated, true), true
 	}
 	return verdict{detail: brief(said)}, true
 }
@@ -137,17 +140,16 @@ var (
 	noUser = regexp.MustCompile(`runAsNonRoot|non-root`)
 )
 
-// crashed is about a container that ends again and again.
-func crashed(c corev1.ContainerStatus) verdict {
+// crashed is about a container that ends again and again, and how it ended last; previous says that this was the run before.
+func crashed(c corev1.ContainerStatus, ended *corev1.ContainerStateTerminated, previous bool) verdict {
 	v := verdict{detail: fmt.Sprintf("container %s ended %d times", c.Name, c.RestartCount+1)}
-	ended := c.LastTerminationState.Terminated
 	if ended == nil {
 		return v
 	}
 	v.detail = fmt.Sprintf("container %s %s, %d times", c.Name, ending(*ended), c.RestartCount+1)
 	cannotRun := ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun"
 	if v.failed = c.RestartCount >= crashes || cannotRun; v.failed && !cannotRun {
-		v.container, v.previous = c.Name, true
+		v.container, v.previous = c.Name, previous
 	}
 	return v
 }

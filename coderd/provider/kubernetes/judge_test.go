@@ -77,6 +77,33 @@ func TestJudge_always(t *testing.T) {
 	})
 }
 
+// A container that has ended for the fourth time has failed, whether the kubelet says already that it backs off or not.
+func TestJudge_crashLoop(t *testing.T) {
+	t.Parallel()
+	const ended = "container dev ended with exit status 3, "
+	for _, c := range []struct {
+		restarts int32
+		backsOff bool
+		want     verdict
+	}{
+		{2, false, verdict{detail: ended + "and is about to be started again"}},
+		{2, true, verdict{detail: ended + "3 times"}},
+		{3, false, verdict{failed: true, detail: ended + "4 times", container: "dev"}}, // its output is there
+		{3, true, verdict{failed: true, detail: ended + "4 times", container: "dev", previous: true}},
+	} {
+		last := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3}}
+		is := corev1.ContainerStatus{Name: "dev", RestartCount: c.restarts, State: last, LastTerminationState: last}
+		if c.backsOff {
+			is.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+		}
+		assert.Equal(t, c.want, judge(&corev1.Pod{Status: corev1.PodStatus{
+			Phase:             corev1.PodRunning,
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{is},
+		}}), "%d %v", c.restarts, c.backsOff)
+	}
+}
+
 // What others say is bounded.
 func TestJudge_bounded(t *testing.T) {
 	t.Parallel()
