@@ -47,6 +47,9 @@ func (a *acts) amiss() string {
 	for id, r := range a.rows() {
 		_, has := there[id]
 		delete(there, id)
+		if r.state == "standby" && !has && a.gone[id] && a.volume(r.name) {
+			delete(a.gone, id) // its pod was evicted while it was being stopped: that is what stopping takes
+		}
 		stays := r.state == "claimed" || r.state == "quarantined"
 		switch {
 		case r.state == "deleted" && has:
@@ -190,4 +193,11 @@ func (a *acts) report() {
 		table += fmt.Sprintf("| %s | %d | %s |\n", name, times[name], strings.Join(all, ", "))
 	}
 	a.t.Log(table)
+}
+
+// volume says whether the volume claim of a workspace is there, and stays.
+func (a *acts) volume(workspace string) bool {
+	a.t.Helper()
+	claim := a.kubectl("get", "persistentvolumeclaim", "prewarm."+workspace+".home", "--ignore-not-found", "-o", "jsonpath={.metadata.name} {.metadata.deletionTimestamp}")
+	return strings.TrimSpace(claim) == "prewarm."+workspace+".home"
 }
