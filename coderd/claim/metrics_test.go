@@ -31,14 +31,14 @@ func TestMetrics(t *testing.T) {
 		}
 		return got
 	}
-	replica.Reconciler.Nudge(w.Pool(t, "go", 1, 1)...)
-	coderdtest.Eventually(t, "a pool of one", func() bool { return w.Warm(t, "go") == 1 })
+	replica.Reconciler.Nudge(w.Pool(t, "go", 2, 1)...)
+	coderdtest.Eventually(t, "a pool of two", func() bool { return w.Warm(t, "go") == 2 })
 	pauseAll(t, w)
-	for _, hit := range []bool{true, false} {
+	for _, hit := range []bool{true, true, false} {
 		got, err := w.Claim(t, replica, "go", claim.Request{})
 		require.NoError(t, err)
 		require.Equal(t, hit, got.Workspace != nil)
 	}
-	require.Equal(t, map[string]float64{"hit": 1, "miss": 1}, counted("prewarm_claims_total", "outcome"))
-	require.Equal(t, map[string]float64{"running": 1}, counted("prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
+	require.Equal(t, map[string]float64{"hit": 2, "miss": 1}, counted("prewarm_claims_total", "outcome"))
+	require.Equal(t, map[string]float64{"running": 2}, counted("prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
 }

@@ -55,8 +55,8 @@ func (b *bench) slowly(ctx context.Context, valgrind string) func() {
 	installed := get(embedded.FindBinaries(ctx, b.version/10000))
 	folder := filepath.Join(b.scratch, "slow")
 	must(os.Mkdir(folder, 0o755))
-	must(os.Mkdir(b.counted(), 0o1777))
-	must(os.Chmod(b.counted(), 0o1777)) // PostgreSQL may run as another user, whatever the umask is
+	must(os.Mkdir(b.counted(), 0o755))
+	must(os.Chmod(b.counted(), 0o777)) // PostgreSQL may run as another user, whatever the umask is
 	for _, program := range get(os.ReadDir(installed.Dir)) {
 		if program.Name() != "postgres" {
 			must(os.Symlink(filepath.Join(installed.Dir, program.Name()), filepath.Join(folder, program.Name())))

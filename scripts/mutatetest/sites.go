@@ -187,16 +187,17 @@ func moots(file *ast.File) (all []ast.Node) {
 			if n.Else == nil && len(n.Body.List) > 0 && !slices.ContainsFunc(n.Body.List, func(s ast.Stmt) bool { return !logs(s) }) {
 				all = append(all, n.Cond)
 			}
+			if last := n.Body.List; len(last) > 0 && isErrNotNil(n.Cond) {
+				if r, ok := last[len(last)-1].(*ast.ReturnStmt); ok {
+					all = append(all, before(r, isErr)...)
+				}
+			}
 		case *ast.ExprStmt:
 			if logs(n) {
 				all = append(all, n)
 			}
 		case *ast.ReturnStmt:
-			if last := len(n.Results) - 1; last > 0 && fails(n.Results[last]) {
-				for _, value := range n.Results[:last] {
-					all = append(all, value)
-				}
-			}
+			all = append(all, before(n, isNewErr)...)
 		}
 		return true
 	})
@@ -226,20 +227,43 @@ func logs(s ast.Stmt) bool {
 	return false
 }
 
-// fails says whether what is returned last is an error, by its look: err, Err…, errors.New and the like.
-func fails(e ast.Expr) bool {
+// before are the values that a statement returns with an error, if what it returns last is one.
+func before(r *ast.ReturnStmt, is func(ast.Expr) bool) (values []ast.Node) {
+	last := len(r.Results) - 1
+	if last < 1 || !is(r.Results[last]) {
+		return nil
+	}
+	for _, value := range r.Results[:last] {
+		values = append(values, value)
+	}
+	return values
+}
+
+func isErr(e ast.Expr) bool {
+	i, ok := e.(*ast.Ident)
+	return ok && i.Name == "err"
+}
+
+// isErrNotNil is about `err != nil` and nothing else: else err may be nil, and who asked reads the values.
+func isErrNotNil(e ast.Expr) bool {
+	b, ok := e.(*ast.BinaryExpr)
+	if !ok || b.Op != token.NEQ || !isErr(b.X) {
+		return false
+	}
+	i, ok := b.Y.(*ast.Ident)
+	return ok && i.Name == "nil"
+}
+
+// isNewErr says whether it is an error whatever happened: Err…, xerrors.Errorf and the like.
+func isNewErr(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.Ident:
-		return e.Name == "err" || strings.HasPrefix(e.Name, "Err") || strings.HasPrefix(e.Name, "err")
+		return strings.HasPrefix(e.Name, "Err")
 	case *ast.SelectorExpr:
 		return strings.HasPrefix(e.Sel.Name, "Err")
 	case *ast.CallExpr:
 		f, ok := e.Fun.(*ast.SelectorExpr)
-		if !ok {
-			return false
-		}
-		from, _ := f.X.(*ast.Ident)
-		return f.Sel.Name == "Errorf" || from != nil && from.Name == "errors" && f.Sel.Name == "New"
+		return ok && (f.Sel.Name == "Errorf" || f.Sel.Name == "New")
 	}
 	return false
 }

@@ -53,10 +53,13 @@ func f(a, b int) (int, bool, error) {
 		log.Warn(ctx, "no")
 		h()
 	}
-	if a == 5 {
+	if err != nil {
 		return 6, true, err
 	}
-	return 7, false, nil
+	if a == 7 {
+		return 8, true, ErrNo
+	}
+	return 9, false, err
 }
 `
 	of := func(file string) (kept []string) {
@@ -69,7 +72,8 @@ func f(a, b int) (int, bool, error) {
 		}
 		return kept
 	}
-	require.Equal(t, []string{"+ -> -", "1 -> 2", "> -> >=", "4 -> 5", "== -> !=", "5 -> 6", "7 -> 8", "false -> true"}, of("p.go"))
+	require.Equal(t, []string{"+ -> -", "1 -> 2", "> -> >=", "4 -> 5", "!= -> ==", "== -> !=", "7 -> 8", "9 -> 10", "false -> true"}, of("p.go"),
+		"what is returned with an err that may be nil is read")
 	require.Empty(t, of("p.sql.go"), "what sqlc writes")
 }
 
