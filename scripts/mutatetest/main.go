@@ -36,18 +36,19 @@ func main() {
 	out := flag.String("o", "build/mutants.tsv", "file of the outcomes; what has a line there is not tried again")
 	again := flag.Bool("again", false, "try once more what has survived or hung: after tests were added, which must be all that has changed")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many changes to try at a time")
+	worlds := flag.Bool("worlds", true, "ask the simulation and the replay of jobs about what a room's tests let pass; without, it is quicker and stricter")
 	list := flag.Bool("list", false, "list the sample, and try nothing")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *seed, *n, *jobs, *only, *out, *list, *again); err != nil {
+	if err := run(ctx, *seed, *n, *jobs, *only, *out, *list, *again, *worlds); err != nil {
 		fmt.Fprintln(os.Stderr, "mutatetest:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, seed uint64, n, jobs int, only, out string, list, again bool) error {
+func run(ctx context.Context, seed uint64, n, jobs int, only, out string, list, again, worlds bool) error {
 	root, err := os.Getwd()
 	if err != nil {
 		return err
@@ -81,7 +82,12 @@ func run(ctx context.Context, seed uint64, n, jobs int, only, out string, list, 
 		return err
 	}
 	env := append(os.Environ(), dbtest.URLEnv+"="+url, "PREWARM_SIM_SEEDS=20", "PREWARM_SIM_STOP=1", "PREWARM_ROUNDS=20") // as in `make test`
-	t := tester{root: root, env: env, known: map[string]knowledge{}, kept: kept}
+	programs, err := os.MkdirTemp("", "prewarm-mutate-")
+	if err != nil {
+		return xerrors.Errorf("make a folder for builds: %w", err)
+	}
+	defer os.RemoveAll(programs)
+	t := tester{root: root, env: env, known: map[string]knowledge{}, kept: kept, worlds: worlds, both: newBoth(programs, sites)}
 	var mu sync.Mutex // over done, and the file
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(jobs)
@@ -172,6 +178,9 @@ type tester struct {
 	env  []string
 	kept string // folder of what runs before have found out; empty: none
 
+	worlds bool  // whether rooms' further packages are asked
+	both   *both // nil: each change has a build of its own
+
 	mu    sync.Mutex           // held while one finds something out
 	known map[string]knowledge // by room
 }
@@ -201,17 +210,35 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	if err := errors.Join(os.WriteFile(changed, s.apply(source), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", xerrors.Errorf("change %s: %w", s.file, err)
 	}
+	ask := func(pkg string, within time.Duration, batches [][]string) (string, error) {
+		program, err := t.both.program(ctx, t, s, pkg)
+		if err != nil {
+			return "", err
+		}
+		if program == "" {
+			program = filepath.Join(dir, filepath.Base(pkg)+".test")
+			if built, err := t.build(ctx, overlay, program, pkg); err != nil {
+				return "", err
+			} else if !built {
+				return "no build", nil
+			}
+		}
+		return t.ask(ctx, s, program, pkg, within, batches)
+	}
 	tests, took := k.of(s)
 	for _, pkg := range of.nearest(s.file) {
 		if len(tests[pkg]) == 0 {
 			continue
 		}
-		if outcome, err := t.ask(ctx, dir, overlay, pkg, 45*time.Second+2*took, batches(tests[pkg])); outcome != "" || err != nil {
+		if outcome, err := ask(pkg, 45*time.Second+2*took, batches(tests[pkg])); outcome != "" || err != nil {
 			return outcome, err
 		}
 	}
 	for _, pkg := range of.further {
-		outcome, err := t.ask(ctx, dir, overlay, pkg, limit, [][]string{{"TestSeeds", "TestReplay"}})
+		if !t.worlds {
+			break
+		}
+		outcome, err := ask(pkg, limit, [][]string{{"TestSeeds", "TestReplay"}})
 		if outcome != "" || err != nil {
 			return outcome, err
 		}
@@ -222,29 +249,35 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 	return "survived", nil
 }
 
-// ask says what batches of a package's tests make of a change, one batch after the other; empty: they all pass.
-func (t *tester) ask(ctx context.Context, dir, overlay, pkg string, within time.Duration, of [][]string) (string, error) {
-	interrupted := errors.New("interrupted; the same command goes on from here")
-	program := filepath.Join(dir, filepath.Base(pkg)+".test")
+// errInterrupted ends a run that is asked to end.
+var errInterrupted = errors.New("interrupted; the same command goes on from here")
+
+// build builds a package's tests with what an overlay changes. It returns false if they do not compile.
+func (t *tester) build(ctx context.Context, overlay, program, pkg string) (bool, error) {
 	// Without what only costs time: vet, and what debuggers need.
-	build := t.command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, pkg)
-	err := build.Run()
+	err := t.command(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", program, pkg).Run()
 	if ctx.Err() != nil {
-		return "", interrupted
+		return false, errInterrupted
 	}
 	if failed := new(exec.ExitError); errors.As(err, &failed) {
-		return "no build", nil
+		return false, nil
 	}
 	if err != nil {
-		return "", xerrors.Errorf("build the tests of %s: %w", pkg, err)
+		return false, xerrors.Errorf("build the tests of %s: %w", pkg, err)
 	}
+	return true, nil
+}
+
+// ask says what batches of a package's tests make of a change, one batch after the other; empty: they all pass.
+func (t *tester) ask(ctx context.Context, s site, program, pkg string, within time.Duration, of [][]string) (string, error) {
 	for _, names := range of {
 		cmd := t.command(ctx, program, "-test.failfast", "-test.timeout", min(limit, within).String(), "-test.run", exactly(names...))
 		cmd.Dir = filepath.Join(t.root, pkg)
+		cmd.Env = append(slices.Clone(t.env), changeEnv+"="+s.id())
 		output, err := cmd.CombinedOutput()
 		switch {
 		case ctx.Err() != nil:
-			return "", interrupted
+			return "", errInterrupted
 		case err == nil:
 		case strings.Contains(string(output), "panic: test timed out after"):
 			return "hung", nil // or the machine was too busy: -again tries it once more

@@ -70,6 +70,8 @@ type site struct {
 	runs     int // the line of the statement that runs it: of a SQL statement, the first of its method
 	old, new string
 	moot     bool // nobody could notice it
+	// within are the offsets of the condition or the statement that the change is in, which one build can have both ways; 0, 0: none.
+	within [2]int
 }
 
 // id tells changes apart, for as long as the file is as it is.
@@ -137,38 +139,53 @@ func find(room, file string, source []byte) ([]site, error) {
 	moot := moots(parsed)
 	generated := strings.HasSuffix(file, ".sql.go") // all but the statements
 	var sites []site
-	add := func(at token.Pos, from, to string) {
+	offset := func(at token.Pos) int { return set.Position(at).Offset }
+	constants := [2]token.Pos{} // of the last declaration of constants: no build can have those both ways
+	add := func(at token.Pos, from, to string, condition ast.Expr) {
 		p := set.Position(at)
 		is := generated || slices.ContainsFunc(moot, func(n ast.Node) bool { return n.Pos() <= at && at < n.End() })
-		sites = append(sites, site{room, file, p.Offset, p.Line, p.Line, from, to, is})
+		s := site{room: room, file: file, offset: p.Offset, line: p.Line, runs: p.Line, old: from, new: to, moot: is}
+		if condition != nil && !(constants[0] <= at && at < constants[1]) {
+			s.within = [2]int{offset(condition.Pos()), offset(condition.End())}
+		}
+		sites = append(sites, s)
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ImportSpec, *ast.Field:
 			return false
+		case *ast.GenDecl:
+			if n.Tok == token.CONST {
+				constants = [2]token.Pos{n.Pos(), n.End()}
+			}
 		case *ast.BinaryExpr:
 			if to, ok := operators[n.Op]; ok {
-				add(n.OpPos, n.Op.String(), to)
+				condition := ast.Expr(n)
+				if slices.Contains([]token.Token{token.ADD, token.SUB, token.MUL, token.QUO}, n.Op) {
+					condition = nil
+				}
+				add(n.OpPos, n.Op.String(), to, condition)
 			}
 		case *ast.IfStmt:
 			if _, ok := n.Cond.(*ast.BinaryExpr); !ok { // whose operator is a change already
-				from := string(source[set.Position(n.Cond.Pos()).Offset:set.Position(n.Cond.End()).Offset])
-				add(n.Cond.Pos(), from, "!("+from+")")
+				from := string(source[offset(n.Cond.Pos()):offset(n.Cond.End())])
+				add(n.Cond.Pos(), from, "!("+from+")", n.Cond)
 			}
 		case *ast.Ident:
 			if n.Name == "true" || n.Name == "false" {
-				add(n.Pos(), n.Name, strconv.FormatBool(n.Name == "false"))
+				add(n.Pos(), n.Name, strconv.FormatBool(n.Name == "false"), n)
 			}
 		case *ast.BasicLit:
 			if v, err := strconv.Atoi(n.Value); n.Kind == token.INT && err == nil {
-				add(n.Pos(), n.Value, strconv.Itoa(v+1))
+				add(n.Pos(), n.Value, strconv.Itoa(v+1), nil)
 			}
 			if n.Kind == token.STRING && strings.HasPrefix(n.Value, "`-- name: ") {
 				name, _, _ := strings.Cut(strings.TrimPrefix(n.Value, "`-- name: "), " ")
 				for _, s := range statement(n.Value) {
 					s.runs = methods[name]
 					s.room, s.file, s.line = room, file, set.Position(n.Pos()).Line+strings.Count(n.Value[:s.offset], "\n")
-					s.offset += set.Position(n.Pos()).Offset
+					s.offset += offset(n.Pos())
+					s.within = [2]int{offset(n.Pos()), offset(n.End())}
 					sites = append(sites, s)
 				}
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -101,6 +102,29 @@ func TestSample(t *testing.T) {
 	require.NotEqual(t, some, other)
 }
 
+// A file with changes in it is one that compiles, and as it was where none is chosen.
+func TestBothWays(t *testing.T) {
+	sites, err := find("r", "p.go", []byte(source))
+	require.NoError(t, err)
+	b := newBoth(t.TempDir(), sites)
+	require.Len(t, b.sites, 10, "of conditions within one another only one; no numbers")
+	require.Equal(t, `
+func f(a, b int, ok bool) (bool, error) {
+	if mutantOf(func() bool { return ok }, map[string]func() bool{"p.go:11+286 ok -> !(ok)": func() bool { return !(ok) }, })() {
+		return mutantOf(func() bool { return a < b }, map[string]func() bool{"p.go:12+302 < -> <=": func() bool { return a <= b }, })() && mutantOf(func() bool { return b > 3 }, map[string]func() bool{"p.go:12+311 > -> >=": func() bool { return b >= 3 }, })(), fmt.Errorf("no")
+	}
+	return mutantOf(func() bool { return true }, map[string]func() bool{"p.go:14+344 true -> false": func() bool { return false }, })(), nil
+}
+`, after(t, string(bothWays([]byte(source), b.sites)), "IS NOT NULL)`, })\n"))
+	require.Contains(t, string(bothWays([]byte(source), b.sites)), "var text = mutantOf(`-- name: Take :many")
+}
+
+func after(t *testing.T, text, mark string) string {
+	_, rest, ok := strings.Cut(text, mark)
+	require.True(t, ok, text)
+	return rest
+}
+
 // What was tried is not tried again.
 func TestOutcomes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "build", "mutants.tsv")
@@ -143,14 +167,20 @@ func TestTry(t *testing.T) {
 	require.Len(t, sites, 7)
 	swapped := sites[0]
 	swapped.new = ">"
-	tester := tester{root: root, env: append(os.Environ(), "GOFLAGS=-mod=mod"), known: map[string]knowledge{}}
-	for _, tc := range []struct {
-		site site
-		want string
-	}{{sites[0], "survived"}, {swapped, "killed"}, {sites[1], "no build"}, {sites[2], "not reached"}} {
-		got, err := tester.try(t.Context(), tc.site)
-		require.NoError(t, err)
-		require.Equal(t, tc.want, got, tc.site.id())
+	for _, build := range []*both{nil, newBoth(t.TempDir(), append(sites, swapped))} {
+		tester := tester{root: root, env: append(os.Environ(), "GOFLAGS=-mod=mod"), known: map[string]knowledge{}, both: build}
+		for _, tc := range []struct {
+			site site
+			want string
+		}{{sites[0], "survived"}, {swapped, "killed"}, {sites[1], "no build"}, {sites[2], "not reached"}} {
+			got, err := tester.try(t.Context(), tc.site)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got, tc.site.id())
+		}
+		if build != nil {
+			require.Len(t, build.programs, 1, "one build for all")
+			require.NotEmpty(t, build.programs["."])
+		}
 	}
 	left, err := os.ReadFile(filepath.Join(root, "p.go"))
 	require.NoError(t, err)
