@@ -11,7 +11,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/provider/docker"
 	"github.com/prewarm-dev/prewarm/coderd/provider/kubernetes"
-	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
 // hosting is what this binary can be beside a client, on Linux: the server, and parts of workspaces.
@@ -22,17 +21,15 @@ type hosting struct {
 
 func (a *app) host() { a.serve, a.own = coderd.Run, ownCommand(os.Args[0]) }
 
-// branchOff ends the process as what it was started for, if that is a part of a workspace. The supervisor of a local
-// workspace lives as long as that and has its own way with signals, so it branches off before anything else is set up.
+// branchOff ends the process as what it was started for, if that is a part of a workspace, before anything
+// else is set up. The supervisor of a local workspace has ended it by then: it branches off in the init of its package.
 func branchOff(args []string) {
 	if len(args) < 2 {
 		return
 	}
 	switch args[1] {
-	case local.SupervisorCommand:
-		os.Exit(local.RunSupervisor(args[2:])) //nolint:forbidigo // it is another program from here on
 	case docker.KillCommand:
-		os.Exit(docker.RunKill(args[2:])) //nolint:forbidigo // as above
+		os.Exit(docker.RunKill(args[2:])) //nolint:forbidigo // it is another program from here on
 	case kubernetes.InstallCommand:
 		os.Exit(kubernetes.RunInstall(args[2:], os.Stderr)) //nolint:forbidigo // as above
 	}

@@ -124,6 +124,8 @@ type Service struct {
 
 	mu      sync.Mutex
 	waiting map[uuid.UUID]hints.Bell // claims that wait on this replica
+	lines   map[uuid.UUID]*line      // that they stand in, by preset
+	bind    func(ctx context.Context, presetID uuid.UUID) ([]workspaces.Bound, error)
 }
 
 // New returns a Service.
@@ -138,7 +140,7 @@ func New(o Options) *Service {
 	}
 	s := &Service{
 		Options: o, metrics: newMetrics(o.Registerer), closing: make(chan struct{}),
-		waiting: map[uuid.UUID]hints.Bell{},
+		waiting: map[uuid.UUID]hints.Bell{}, lines: map[uuid.UUID]*line{}, bind: o.Writer.BindOldest,
 	}
 	s.batches = &batcher{
 		claim: o.Writer.ClaimBatch, floors: &floors{clock: o.Clock, pools: map[uuid.UUID]*floor{}}, active: &s.active,

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
-	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/claimdb"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
@@ -21,8 +20,8 @@ const lookEvery = time.Second
 
 // wait stands in line until the claim is bound, its time is up, or its client is gone.
 func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUID) (Result, error) {
-	woken := s.enter(id)
-	defer s.leave(id)
+	woken, line := s.enter(id, req.PresetID)
+	defer s.leave(id, line)
 	defer s.metrics.waiting.Dec()
 	s.metrics.waiting.Inc()
 	s.Hints.Cause(ctx, templateID)
@@ -31,8 +30,8 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 	end := s.Clock.Now().Add(req.Wait)
 	look := s.Clock.NewTimer(lookEvery, "claim", "look")
 	defer look.Stop()
-	for {
-		c, err := s.look(ctx, req, id)
+	for first := true; ; first = false {
+		c, err := s.look(ctx, line, id, first)
 		switch {
 		case err != nil:
 			s.Log.Warn(ctx, "look after a waiting claim", slog.F("claim_id", id), slog.Error(err))
@@ -59,15 +58,10 @@ func (s *Service) wait(ctx context.Context, req Request, id, templateID uuid.UUI
 
 // look serves the line and reads what became of the claim. Like everything that may bind a claim it does not end with
 // the client's context: what is bound must be known.
-func (s *Service) look(ctx context.Context, req Request, id uuid.UUID) (database.Claim, error) {
+func (s *Service) look(ctx context.Context, l *line, id uuid.UUID, first bool) (database.Claim, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	// Whoever became ready before this claim's row was committed bound somebody else, or nobody.
-	bound, err := s.Writer.BindOldest(ctx, req.PresetID)
-	for _, b := range bound {
-		s.Hints.Bound(b.ClaimID, b.TemplateID)
-	}
-	if err != nil {
+	if err := s.serve(ctx, l, first); err != nil {
 		return database.Claim{}, err
 	}
 	return claimdb.New(s.Store).ClaimByID(ctx, id)
@@ -118,41 +112,6 @@ func (s *Service) timedOut(ctx context.Context, req Request, text string) explai
 	why := s.whyMissed(ctx, req, pool)
 	why.Text = text + ": " + why.Text
 	return why
-}
-
-// Bound wakes who waits for the claim on this replica, and says whether anybody does.
-func (s *Service) Bound(id uuid.UUID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bell, here := s.waiting[id]
-	bell.Ring()
-	return here
-}
-
-// Missed is told that notifications may have been lost: every waiter looks for itself.
-func (s *Service) Missed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, bell := range s.waiting {
-		bell.Ring()
-	}
-}
-
-func (s *Service) enter(id uuid.UUID) hints.Bell {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	bell, here := s.waiting[id]
-	if !here { // the same key may wait twice on one replica
-		bell = hints.NewBell()
-		s.waiting[id] = bell
-	}
-	return bell
-}
-
-func (s *Service) leave(id uuid.UUID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.waiting, id)
 }
 
 // whyMissed is WhyMissed, and where several were asked for, how many of them are ready.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
-	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
 const (
@@ -27,7 +26,6 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	local.MaybeRunSupervisor()
 	if os.Getenv(stopVariable) != "" {
 		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

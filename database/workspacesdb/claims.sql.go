@@ -20,9 +20,21 @@ WITH pool AS (
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
     AND p.forge_entity_id IS NULL
+), worth AS MATERIALIZED ( -- somebody waits, and something is ready: else nobody's row is locked, and nothing is written
+  SELECT FROM (
+    SELECT c.preset_id FROM claims c
+    WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL
+    LIMIT 1
+  ) c, LATERAL (
+    SELECT FROM workspaces w
+    WHERE w.state = 'ready' AND w.preset_id = c.preset_id
+      AND (w.pool_key = (SELECT pool.pool_key FROM pool) OR (SELECT pool.keep_outdated FROM pool))
+    LIMIT 1
+  ) w
 ), waiter AS (
   SELECT c.id, c.user_id, c.cold, c.created_at, c.lease_s FROM claims c
   WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL
+    AND EXISTS (SELECT FROM worth)
     AND (NOT c.cold OR EXISTS (SELECT FROM workspaces f
                                WHERE f.state = 'ready' AND f.preset_id = $1 AND f.created_at >= c.created_at
                                  AND f.pool_key = (SELECT pool.pool_key FROM pool)))

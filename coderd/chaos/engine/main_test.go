@@ -17,7 +17,6 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd"
 	"github.com/prewarm-dev/prewarm/coderd/e2e/e2etest"
 	"github.com/prewarm-dev/prewarm/coderd/inventory"
-	"github.com/prewarm-dev/prewarm/coderd/provider/local"
 )
 
 // serveVariable makes this binary a server with a pace of its own.
@@ -27,7 +26,6 @@ const serveVariable = "PREWARM_ENGINE_SERVE"
 const lease = 4 * time.Second
 
 func TestMain(m *testing.M) {
-	local.MaybeRunSupervisor()
 	if os.Getenv(serveVariable) != "" {
 		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

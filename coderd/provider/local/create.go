@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -169,7 +168,7 @@ func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock
 	}
 	defer stderr.Close()
 
-	args := append(slices.Clone(p.executable[1:]), string(d))
+	args := []string{supervisorCommand, string(d)}
 	attributes := &syscall.SysProcAttr{Setsid: true}
 	if p.Isolated() == nil {
 		hidden, err := p.hidden()
@@ -178,13 +177,13 @@ func (p *Provider) startSupervisor(ctx context.Context, d dir, w workspace, lock
 		}
 		args, attributes = append(append(args, enterArgument), hidden...), inNamespaces()
 	}
-	cmd := exec.Command(p.executable[0], args...) //nolint:noctx // ours, and it outlives every context
+	cmd := exec.Command(p.executable, args...) //nolint:noctx // ours, and it outlives every context
 	cmd.Dir = string(d)
 	cmd.Env = []string{
 		"PATH=" + defaultPath, "GOMAXPROCS=1", envWorkspaceID + "=" + w.Tags.WorkspaceID.String(), envMark + "=" + w.mark(),
 	}
 	cmd.Stderr = stderr
-	cmd.ExtraFiles = []*os.File{taken, lock} // 3 and 4: see RunSupervisor
+	cmd.ExtraFiles = []*os.File{taken, lock} // 3 and 4: see runSupervisor
 	cmd.SysProcAttr = attributes
 	if err := cmd.Start(); err != nil {
 		return xerrors.Errorf("start supervisor: %w", err)

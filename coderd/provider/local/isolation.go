@@ -27,7 +27,7 @@ func (p *Provider) Isolated() error {
 
 // tryIsolation asks the kernel, by starting a process in namespaces of its own.
 func (p *Provider) tryIsolation() error {
-	cmd := exec.Command(p.executable[0], append(slices.Clone(p.executable[1:]), probeArgument)...) //nolint:noctx // its answer is for all who ask later
+	cmd := exec.Command(p.executable, supervisorCommand, probeArgument) //nolint:noctx // its answer is for all who ask later
 	cmd.Env = []string{"PATH=" + defaultPath}
 	cmd.SysProcAttr = inNamespaces()
 	var said bytes.Buffer

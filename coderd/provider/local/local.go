@@ -20,9 +20,6 @@ import (
 type Options struct {
 	// Root is the directory of the workspaces. It is made if need be; one that holds anything else is refused.
 	Root string
-	// Executable is how to start a supervisor: a program and its first arguments, to which a directory is added. The
-	// program must end up in RunSupervisor. Empty means this program with the argument SupervisorCommand.
-	Executable []string
 	// AllowRoot lets workspaces run as root where the server does. Otherwise each runs as a user of its own then.
 	AllowRoot bool
 	// Uids are those users; zero means DefaultUids.
@@ -36,7 +33,7 @@ type Options struct {
 // Provider keeps workspaces under one root. Several of them, in one process or many, may share a root.
 type Provider struct {
 	root       string
-	executable []string
+	executable string // of this program, which is every supervisor, too
 	allowRoot  bool
 	uids       Uids
 	private    []string
@@ -67,19 +64,16 @@ func New(opts Options) (*Provider, error) {
 	if err != nil {
 		return nil, xerrors.Errorf("open root: %w", err)
 	}
-	if len(opts.Executable) == 0 {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, xerrors.Errorf("find own program: %w", err)
-		}
-		opts.Executable = []string{self, SupervisorCommand}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, xerrors.Errorf("find own program: %w", err)
 	}
 	opts.Clock = cmp.Or(opts.Clock, quartz.NewReal())
 	if opts.Uids == (Uids{}) {
 		opts.Uids = DefaultUids
 	}
 	p := &Provider{
-		root: root, executable: opts.Executable, allowRoot: opts.AllowRoot, uids: opts.Uids, private: opts.Private,
+		root: root, executable: self, allowRoot: opts.AllowRoot, uids: opts.Uids, private: opts.Private,
 		clock: opts.Clock, logger: opts.Logger,
 	}
 	if err := p.openRoot(); err != nil {

@@ -21,7 +21,6 @@ import (
 
 // The test binary is also its own supervisor, and what tests start as another server or inside a workspace.
 func TestMain(m *testing.M) {
-	local.MaybeRunSupervisor()
 	if len(os.Args) > 2 && os.Args[1] == "helper-process" {
 		helper(os.Args[2])
 	}

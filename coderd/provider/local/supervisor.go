@@ -21,24 +21,25 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 )
 
-// SupervisorCommand is the hidden subcommand that ends up in RunSupervisor.
-const SupervisorCommand = "local-supervisor"
+// supervisorCommand is the hidden subcommand that this package's init runs.
+const supervisorCommand = "local-supervisor"
 
 // takenOver is what a supervisor answers on descriptor 3 when it has recorded itself and its first process.
 const takenOver = "taken over"
 
-// MaybeRunSupervisor runs the supervisor and exits, if that is what this process was started for. A TestMain calls it
-// first, so that the test binary can be its own supervisor.
-func MaybeRunSupervisor() {
-	if len(os.Args) > 1 && os.Args[1] == SupervisorCommand {
-		os.Exit(RunSupervisor(os.Args[2:]))
+// init runs the supervisor and ends the process with it, if that is what it was started for: any program with this package
+// in it, a test as well. It is done here and not in main, since other packages take four times as long to get ready as all
+// that a supervisor needs; each workspace starts it twice.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == supervisorCommand {
+		os.Exit(runSupervisor(os.Args[2:]))
 	}
 }
 
-// RunSupervisor is the life of a supervisor, and returns its exit status. Its arguments are the directory of the
+// runSupervisor is the life of a supervisor, and returns its exit status. Its arguments are the directory of the
 // workspace and, where that is isolated, how far the supervisor is on its way there (enter). Descriptor 3 is a pipe to
 // whoever started it, and 4 the lock of the workspace's name.
-func RunSupervisor(args []string) int {
+func runSupervisor(args []string) int {
 	// Pdeathsig and capabilities are about a thread, not the process; and the main thread lives to the end.
 	runtime.LockOSThread()
 	if err := supervise(args); err != nil {
@@ -57,7 +58,7 @@ func supervise(args []string) error {
 	}
 	caller, nameLock := inherited(3, "caller"), inherited(4, "name lock")
 	if len(args) < 1 || len(args) > 2 || caller == nil || nameLock == nil {
-		return xerrors.New(SupervisorCommand + " is started by the server, never by hand")
+		return xerrors.New(supervisorCommand + " is started by the server, never by hand")
 	}
 	s, err := newSupervisor(dir(args[0]), args[1:])
 	if err == nil {
