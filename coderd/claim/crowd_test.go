@@ -79,3 +79,28 @@ func TestWaitingOfOneUser(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 	}
 }
+
+// A refusal names the limit that it is for, also where the other one is not set, or is just reached.
+func TestWaitingOfOneUser_whichLimit(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour})
+	w.Pool(t, "go", 0, 1)
+	pauseAll(t, w)
+	for _, c := range []struct {
+		waiting, cold int32
+		limit         string
+	}{
+		{0, 1, "each user may have 1 claims that wait for a workspace built for them, 0 are"},
+		{2, 1, "each user may have 1 claims that wait for a workspace built for them, 0 are"},
+		{1, 0, "each user may have 1 claims that wait, 0 are"},
+		{1, 1, "each user may have 1 claims that wait, 0 are"},
+	} {
+		r.Claims.MaxWaiting, r.Claims.MaxCold = c.waiting, c.cold
+		_, err := w.Claim(t, r, "go", claim.Request{Mode: database.ClaimModeBypass, Wait: time.Hour, Count: 2})
+		var quota *claim.QuotaExceeded
+		require.ErrorAs(t, err, &quota, "%+v", c)
+		require.ErrorContains(t, err, c.limit, "%+v", c)
+	}
+	require.Zero(t, count(t, w, "claims"), "what is refused leaves nothing")
+}

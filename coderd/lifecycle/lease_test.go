@@ -60,3 +60,61 @@ func TestLeaseJobs_trace(t *testing.T) {
 		require.Equal(t, c.want, jobs[0].Traceparent, "%s, traced: %v", c.kind, c.traced)
 	}
 }
+
+// A job of a site waits for the replicas of that site. Once they have been silent for a minute, a create and a forced delete
+// go to any other site, whose own replicas are well.
+func TestLeaseJobs_siteWithoutReplicas(t *testing.T) {
+	t.Parallel()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 1})
+	now := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
+	dbtest.SetNow(t, store, now)
+	heard := func(replica, site string, ago time.Duration) {
+		t.Helper()
+		_, err := store.Pool.Exec(t.Context(), `INSERT INTO replicas (name, instance_id, version, address, sites, started_at, heartbeat_at)
+			VALUES ($1, gen_random_uuid(), '', '', $2, $3, $3)
+			ON CONFLICT (name) DO UPDATE SET heartbeat_at = $3`, replica, []string{"elsewhere", site}, now.Add(-ago))
+		require.NoError(t, err)
+	}
+	heard("a", "here", 0)
+	for _, c := range []struct {
+		kind     database.JobKind
+		force    bool
+		silent   time.Duration
+		anywhere bool
+	}{
+		{database.JobKindCreate, false, 59 * time.Second, false},
+		{database.JobKindCreate, false, time.Minute, true},
+		{database.JobKindDelete, true, 59 * time.Second, false},
+		{database.JobKindDelete, true, time.Minute, true},
+		{database.JobKindDelete, false, time.Minute, false},
+		{database.JobKindProbe, false, time.Minute, false},
+	} {
+		heard("b", "there", c.silent)
+		_, err := store.Pool.Exec(t.Context(), "DELETE FROM jobs")
+		require.NoError(t, err)
+		_, err = store.Pool.Exec(t.Context(), `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, force, due_at, created_at)
+			SELECT gen_random_uuid(), id, incarnation, $1, 'sim', 'there', $2, $3, $3 FROM workspaces`, c.kind, c.force, now)
+		require.NoError(t, err)
+		lease := func(site string) (sites []string) {
+			t.Helper()
+			jobs, err := lifecycledb.New(store).LeaseJobs(t.Context(), lifecycledb.LeaseJobsParams{
+				Replica: "a", LeaseS: time.Minute.Seconds(), OwnSite: site, Kind: c.kind, Provider: "sim", MaxJobs: 10,
+			})
+			require.NoError(t, err)
+			for _, j := range jobs {
+				sites = append(sites, j.Site)
+			}
+			return sites
+		}
+		switch got := lease("here"); {
+		case !c.anywhere:
+			require.Empty(t, got, "%+v", c)
+			require.Equal(t, []string{"there"}, lease("there"), "%+v", c)
+		case c.kind == database.JobKindCreate: // it is made here, so it is of this site from now on
+			require.Equal(t, []string{"here"}, got, "%+v", c)
+		default:
+			require.Equal(t, []string{"there"}, got, "%+v", c)
+		}
+	}
+}

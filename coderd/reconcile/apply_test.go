@@ -69,6 +69,49 @@ func TestApply_oneFailureStopsNoOther(t *testing.T) {
 	require.Equal(t, 2, count(ctx, t, store, "t2"), "what was not written counts as nothing")
 }
 
+// An error that ends the transaction is reported on no preset. After a lost race the whole pass runs again; where the database
+// is away, it fails. Other errors are of one preset: each is written alone then, in the same pass.
+func TestApply_errorOfTheTransaction(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 2})
+	exec := func(sql string) {
+		t.Helper()
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	r := testReconciler(store, "one")
+	exec("CREATE SEQUENCE writes") // which no rollback sets back
+	exec("CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$")
+	exec("CREATE TRIGGER failing BEFORE INSERT ON workspaces FOR EACH ROW EXECUTE FUNCTION fail_once()")
+	for i, c := range []struct {
+		code   string
+		reruns int
+		fails  bool
+	}{
+		{"40001", 1, false}, // serialization failure
+		{"40P01", 1, false}, // deadlock
+		{"53100", 0, true},  // disk full
+		{"P0001", 0, false}, // RAISE
+	} {
+		exec("ALTER SEQUENCE writes RESTART")
+		exec(`CREATE OR REPLACE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			IF nextval('writes') = 1 THEN RAISE 'once' USING ERRCODE = '` + c.code + `'; END IF; RETURN NEW; END $$`)
+		exec("UPDATE presets SET instances = instances + 1")
+		res, err := r.pass(ctx, nil)
+		require.Equal(t, c.reruns, res.Reruns, c.code)
+		if c.fails {
+			require.True(t, database.IsConnection(err), "%s: %v", c.code, err)
+			require.Equal(t, i, count(ctx, t, store, "t1"), c.code)
+			res, err = r.pass(ctx, nil)
+		}
+		require.NoError(t, err, c.code)
+		require.Empty(t, res.Errors, c.code)
+		require.Equal(t, 2, res.Created, c.code)
+	}
+}
+
 // C6: of creates, one that no worker has begun goes first, though it is younger. Full passes and those of nudges agree.
 func TestApply_notBegunGoesFirst(t *testing.T) {
 	t.Parallel()

@@ -2,15 +2,76 @@ package entities_test
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/auth"
 	"github.com/prewarm-dev/prewarm/coderd/demand/entities"
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 )
+
+// A new credential needs a secret: a token, or the private key of a GitHub App. What is refused is not stored.
+func TestCredential_needsASecret(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	err := w.service.PutCredential(ctx, w.who, "app", entities.Credential{Kind: "github"})
+	require.ErrorIs(t, err, auth.ErrInvalid)
+	require.ErrorContains(t, err, "a token is missing")
+	found, err := w.service.DeleteCredential(ctx, w.who, "app")
+	require.NoError(t, err)
+	require.False(t, found)
+
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	w.put("app", entities.Credential{Kind: "github", AppID: 1, InstallationID: 2, PrivateKey: string(private)})
+	_, err = w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "app"})
+	require.NoError(t, err)
+	is := w.client(w.service, "shop").(*client)
+	require.Equal(t, &forge.App{ID: 1, InstallationID: 2, PrivateKey: private}, is.App)
+	require.Empty(t, is.Token)
+}
+
+// A credential keeps its kind, since its entities are of that kind. To give the same kind again changes nothing.
+func TestCredential_keepsItsKind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.put("acme", entities.Credential{Kind: "github", Token: "another"})
+	err := w.service.PutCredential(context.Background(), w.who, "acme", entities.Credential{Kind: "gitea", Token: token})
+	require.ErrorIs(t, err, auth.ErrConflict)
+	require.ErrorContains(t, err, "credential acme is of kind github, which cannot change")
+	require.Equal(t, "another", w.client(w.service, "shop").(*client).Token)
+}
+
+// The audit log says which changes gave a credential a secret. It has no secret in it.
+func TestCredential_auditLog(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t) // creates acme with a token
+	w.put("acme", entities.Credential{URL: "https://api.github.com"})
+	w.put("acme", entities.Credential{Token: "another-token"})
+	rows, err := w.store.Pool.Query(ctx, `SELECT action || ': ' || coalesce(after ->> 'secret', 'no secret') FROM audit_log
+		WHERE target_type = 'forge-credential' AND target_name = 'acme' ORDER BY id`)
+	require.NoError(t, err)
+	changes, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"forge-credential.create: changed", "forge-credential.update: no secret", "forge-credential.update: changed",
+	}, changes)
+	var told int
+	require.NoError(t, w.store.Pool.QueryRow(ctx, "SELECT count(*) FROM audit_log l WHERE l::text LIKE '%' || $1 || '%' "+
+		"OR l::text LIKE '%another-token%'", token).Scan(&told))
+	require.Zero(t, told)
+}
 
 // A bundle may hold several authorities, each of which has to be one; what is refused changes nothing, and an empty one takes
 // them away.

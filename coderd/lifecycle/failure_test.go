@@ -1,0 +1,49 @@
+package lifecycle_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"cdr.dev/slog"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/xerrors"
+
+	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
+	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
+)
+
+// A workspace that failed is counted and logged, once. Its job is over: no line says that it is done again.
+func TestFailure_isCountedOnce(t *testing.T) {
+	t.Parallel()
+	w, p := newWorld(t)
+	var failed atomic.Bool
+	p.create = func(context.Context, provider.CreateRequest) error {
+		if failed.CompareAndSwap(false, true) {
+			return provider.Permanent(xerrors.New("no such image"))
+		}
+		return nil
+	}
+	w.Pool(t, "a", 1, 1)
+	log := &messages{}
+	r := w.Start(t, coderdtest.Config{Parts: func(p *replica.Parts) { p.Log = slog.Make(log) }})
+	coderdtest.Eventually(t, "it failed, and is deleted", func() bool { return w.Count(t, "a", "deleted") == 1 })
+	r.Stop() // all that it logs and counts is there then
+	lines := log.counted()
+	require.Equal(t, 1, lines["workspace failed"], lines)
+	require.Zero(t, lines["job is left to the end of its lease"], lines)
+
+	counted := map[string]float64{}
+	families, err := r.Metrics.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "prewarm_workspace_failures_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			counted[m.GetLabel()[0].GetValue()+" at "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	require.Equal(t, map[string]float64{"create at sim": 1}, counted)
+}
