@@ -89,7 +89,8 @@ func (b *bench) level(ctx context.Context, name, document string) {
 	if counts.failed > 0 {
 		fail("%d claims failed", counts.failed)
 	}
-	line(name+".hits", float64(counts.hits), "", float64(counts.hits+counts.misses), "claims")
+	line(name+".hits", float64(counts.hits), "", float64(counts.hits+counts.waited+counts.misses), "claims")
+	line(name+".waited", float64(counts.waited), "", 0, "")
 	for _, l := range []struct {
 		name, unit       string
 		early, now, most float64
@@ -114,8 +115,8 @@ func (l levels) or(m levels) levels {
 
 // counted is what became of claims.
 type counted struct {
-	mu                   sync.Mutex
-	hits, misses, failed int
+	mu                           sync.Mutex
+	hits, waited, misses, failed int
 }
 
 func (c *counted) count(claim sdk.Claim, err error) {
@@ -126,6 +127,8 @@ func (c *counted) count(claim sdk.Claim, err error) {
 		c.failed++
 	case claim.Outcome == "hit":
 		c.hits++
+	case claim.Outcome == "waited":
+		c.waited++
 	default:
 		c.misses++
 	}
@@ -134,7 +137,7 @@ func (c *counted) count(claim sdk.Claim, err error) {
 func (c *counted) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("%d hits, %d misses, %d errors", c.hits, c.misses, c.failed)
+	return fmt.Sprintf("%d hits, %d after a wait, %d misses, %d errors", c.hits, c.waited, c.misses, c.failed)
 }
 
 // claim claims at the rate until ctx ends, whatever becomes of those before.
