@@ -21,8 +21,8 @@ type hosting struct {
 
 func (a *app) host() { a.serve, a.own = coderd.Run, ownCommand(os.Args[0]) }
 
-// branchOff ends the process as what it was started for, if that is a part of a workspace, before anything
-// else is set up. The supervisor of a local workspace has ended it by then: it branches off in the init of its package.
+// branchOff runs what the process was started for, if that is a part of a workspace, and ends it, before anything else is set up.
+// A supervisor of a local workspace does not get here: the init of its package runs it.
 func branchOff(args []string) {
 	if len(args) < 2 {
 		return

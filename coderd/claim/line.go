@@ -16,14 +16,14 @@ type line struct {
 	length int           // under the service's mutex
 	begun  atomic.Uint64 // how often it has begun to be served
 
-	turn   chan struct{} // who is in it serves the line; what follows is theirs
+	turn   chan struct{} // held by the waiter that serves the line; it guards the fields below
 	served uint64        // the last time that succeeded, counted as in begun
 	at     time.Time     // when that began
 }
 
-// serve binds who has waited longest, once for all who ask meanwhile: were each waiter to do so every second, a long line would
-// keep the database from making what it waits for. A waiter's first time is never spared, but shared with those who come in that
-// moment: whoever became ready before its row was committed bound somebody else, or nobody.
+// serve binds the oldest waiting claims, once for all waiters that ask meanwhile. If each waiter did so every second, a long line
+// would take the database from the jobs that refill the pool. A bind of a moment ago is enough for a waiter that looks again, but
+// not for its first look: that bind may have begun before the waiter's row was committed.
 func (s *Service) serve(ctx context.Context, l *line, first bool) error {
 	asked := l.begun.Load()
 	select {
@@ -55,7 +55,7 @@ func (s *Service) Bound(id uuid.UUID) bool {
 	return here
 }
 
-// Missed is told that notifications may have been lost: every waiter looks for itself.
+// Missed has every waiter look for itself, since notifications may have been lost.
 func (s *Service) Missed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (p *owned) requests() []provider.HandoverRequest {
 }
 
 // owners is a world with a pool of one that is handed over after a claim. Its replica has looked at all claimed workspaces
-// before there were any. It looks again when it is told of a claim, or when the clock moves.
+// before there were any. It looks again when it is notified of a claim, or when the clock moves.
 type owners struct {
 	*coderdtest.World
 	cloud *owned
@@ -176,14 +176,14 @@ func (w *owners) has(t *testing.T, id uuid.UUID) (h handed) {
 	return h
 }
 
-// A replica that is told of a claim has the workspace handed over, while its clock stands still. It keeps what the provider
-// says of the workspace then.
+// A replica that is notified of a claim begins the handover at once, while its clock stands still. It stores the addresses and the
+// environment that the provider then reports.
 func TestHandover(t *testing.T) {
 	t.Parallel()
 	w := newOwners(t)
 	id, claimID := w.claim(t, w.r)
 	paused(t, w.looks)
-	require.Equal(t, 1, w.jobs(t), "it is begun when the replica is told of the claim")
+	require.Equal(t, 1, w.jobs(t), "the replica begins it when it is notified of the claim")
 	coderdtest.Eventually(t, "it is handed over", func() bool { return w.jobs(t, "done") == 1 })
 	requests := w.cloud.requests()
 	require.Len(t, requests, 1)
@@ -200,7 +200,7 @@ func TestHandover(t *testing.T) {
 	require.EqualValues(t, 1, timed)
 }
 
-// I2: what the provider refuses for good is asked for once, and people are told. The workspace stays its owner's, as it is.
+// I2: a handover that the provider refuses for good is tried once, and the workspace gets the fault. It stays claimed, as it is.
 func TestHandover_refused(t *testing.T) {
 	t.Parallel()
 	w := newOwners(t)
@@ -223,7 +223,7 @@ func TestHandover_refused(t *testing.T) {
 
 // A claim at another replica, which does no work, is found when all claimed workspaces are looked at, and not before. A wake
 // without a claim looks at nothing.
-func TestHandover_notToldOf(t *testing.T) {
+func TestHandover_notNotified(t *testing.T) {
 	t.Parallel()
 	w := newOwners(t)
 	id, _ := w.claim(t, w.Start(t, coderdtest.Config{NoPass: true, NoWork: true}))

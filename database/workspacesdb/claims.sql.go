@@ -20,7 +20,7 @@ WITH pool AS (
   FROM presets p JOIN templates t ON t.id = p.template_id
   WHERE p.id = $1 AND p.deleted_at IS NULL AND t.deleted_at IS NULL AND t.deprecated_at IS NULL
     AND p.forge_entity_id IS NULL
-), worth AS MATERIALIZED ( -- somebody waits, and something is ready: else nobody's row is locked, and nothing is written
+), worth AS MATERIALIZED ( -- a claim waits and a workspace is ready: else no row is locked, and nothing is written
   SELECT FROM (
     SELECT c.preset_id FROM claims c
     WHERE c.preset_id = $1 AND c.state = 'waiting' AND c.deadline_at > prewarm_now() AND c.group_id IS NULL

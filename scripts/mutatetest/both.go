@@ -136,30 +136,23 @@ func bothWays(source []byte, sites []site) []byte {
 	for i := 0; i < len(sites); {
 		from, to := sites[i].within[0], sites[i].within[1]
 		before, as := string(source[at:from]), string(source[from:to])
-		statement := as[0] == '`'
-		if statement { // `const name = ` may not call anything
+		// A condition is a function, so that only the one that is chosen is asked.
+		kind, call := "func() bool", "()"
+		value := func(text string) string { return "func() bool { return " + text + " }" }
+		if as[0] == '`' { // a statement, whose `const name = ` may not call anything
+			kind, call = "string", ""
+			value = func(text string) string { return text }
 			begin := strings.LastIndex(before, "const ")
 			before = before[:begin] + "var " + before[begin+len("const "):]
 		}
 		out.WriteString(before)
-		value := func(text string) string { return text }
-		if !statement {
-			value = func(text string) string { return "func() bool { return " + text + " }" }
-		}
-		kind := "func() bool"
-		if statement {
-			kind = "string"
-		}
 		fmt.Fprintf(&out, "mutantOf(%s, map[string]%s{", value(as), kind)
 		for ; i < len(sites) && sites[i].within == [2]int{from, to}; i++ {
 			s := sites[i]
 			begin := s.offset - from
 			fmt.Fprintf(&out, "%q: %s, ", s.id(), value(as[:begin]+s.new+as[begin+len(s.old):]))
 		}
-		out.WriteString("})")
-		if !statement {
-			out.WriteString("()")
-		}
+		out.WriteString("})" + call)
 		at = to
 	}
 	return []byte(out.String() + string(source[at:]))

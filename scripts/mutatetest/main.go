@@ -234,10 +234,11 @@ func (t *tester) try(ctx context.Context, s site) (string, error) {
 			return outcome, err
 		}
 	}
-	for _, pkg := range of.further {
-		if !t.worlds {
-			break
-		}
+	further := of.further
+	if !t.worlds {
+		further = nil
+	}
+	for _, pkg := range further {
 		outcome, err := ask(pkg, limit, [][]string{{"TestSeeds", "TestReplay"}})
 		if outcome != "" || err != nil {
 			return outcome, err
