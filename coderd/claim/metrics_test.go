@@ -16,21 +16,6 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})
 	replica := w.Start(t, coderdtest.Config{Tick: time.Hour})
-	counted := func(name, label string) map[string]float64 {
-		families, err := replica.Metrics.Gather()
-		require.NoError(t, err)
-		got := map[string]float64{}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				for _, l := range m.GetLabel() {
-					if f.GetName() == name && l.GetName() == label {
-						got[l.GetValue()] += m.GetCounter().GetValue()
-					}
-				}
-			}
-		}
-		return got
-	}
 	replica.Reconciler.Nudge(w.Pool(t, "go", 2, 1)...)
 	coderdtest.Eventually(t, "a pool of two", func() bool { return w.Warm(t, "go") == 2 })
 	pauseAll(t, w)
@@ -39,6 +24,6 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, hit, got.Workspace != nil)
 	}
-	require.Equal(t, map[string]float64{"hit": 2, "miss": 1}, counted("prewarm_claims_total", "outcome"))
-	require.Equal(t, map[string]float64{"running": 2}, counted("prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
+	require.Equal(t, map[string]float64{"hit": 2, "miss": 1}, replica.Counted(t, "prewarm_claims_total", "outcome"))
+	require.Equal(t, map[string]float64{"running": 2}, replica.Counted(t, "prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
 }

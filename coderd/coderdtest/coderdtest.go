@@ -144,6 +144,32 @@ type Replica struct {
 // Stop ends the replica in order and waits for it.
 func (r *Replica) Stop() { r.stop() }
 
+// Counted is what a metric of the replica has counted, by the values of the labels, with a space between them: a counter's value, or
+// how many values a histogram has.
+func (r *Replica) Counted(t testing.TB, metric string, labels ...string) map[string]float64 {
+	t.Helper()
+	families, err := r.Metrics.Gather()
+	require.NoError(t, err)
+	counted := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			has := map[string]string{}
+			for _, l := range m.GetLabel() {
+				has[l.GetName()] = l.GetValue()
+			}
+			values := make([]string, len(labels))
+			for i, label := range labels {
+				values[i] = has[label]
+			}
+			counted[strings.Join(values, " ")] += m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return counted
+}
+
 // Config of a replica. The zero value is a replica with a tick of 15 s that passes and works, listening. Other loops run
 // where a test says so (Run).
 type Config struct {

@@ -72,24 +72,8 @@ func TestFence_passesAtOnce(t *testing.T) {
 // served is how many ticks of a replica are over, done by itself or by another.
 func served(t *testing.T, r *coderdtest.Replica) int {
 	t.Helper()
-	families, err := r.Metrics.Gather()
-	require.NoError(t, err)
-	n := 0
-	for _, family := range families {
-		if family.GetName() != "prewarm_passes_total" {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if labels["trigger"] == "tick" && (labels["outcome"] == "done" || labels["outcome"] == "elsewhere") {
-				n += int(m.GetCounter().GetValue())
-			}
-		}
-	}
-	return n
+	passes := r.Counted(t, "prewarm_passes_total", "trigger", "outcome")
+	return int(passes["tick done"] + passes["tick elsewhere"])
 }
 
 // loseOne takes a workspace out of the pool, without a nudge.

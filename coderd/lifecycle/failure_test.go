@@ -33,17 +33,5 @@ func TestFailure_isCountedOnce(t *testing.T) {
 	lines := log.counted()
 	require.Equal(t, 1, lines["workspace failed"], lines)
 	require.Zero(t, lines["job is left to the end of its lease"], lines)
-
-	counted := map[string]float64{}
-	families, err := r.Metrics.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() != "prewarm_workspace_failures_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			counted[m.GetLabel()[0].GetValue()+" at "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
-		}
-	}
-	require.Equal(t, map[string]float64{"create at sim": 1}, counted)
+	require.Equal(t, map[string]float64{"create sim": 1}, r.Counted(t, "prewarm_workspace_failures_total", "kind", "provider"))
 }

@@ -140,24 +140,11 @@ func (w *owners) jobs(t *testing.T, states ...string) (n int) {
 }
 
 // counted stops the replica, so that it has counted all. It returns its handovers by outcome, and of how many it took the time.
-func (w *owners) counted(t *testing.T) (outcomes map[string]float64, timed uint64) {
+func (w *owners) counted(t *testing.T) (outcomes map[string]float64, timed float64) {
 	t.Helper()
 	w.looks.Close()
 	w.r.Stop()
-	families, err := w.r.Metrics.Gather()
-	require.NoError(t, err)
-	outcomes = map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			switch f.GetName() {
-			case "prewarm_handovers_total":
-				outcomes[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
-			case "prewarm_handover_seconds":
-				timed = m.GetHistogram().GetSampleCount()
-			}
-		}
-	}
-	return outcomes, timed
+	return w.r.Counted(t, "prewarm_handovers_total", "outcome"), w.r.Counted(t, "prewarm_handover_seconds")[""]
 }
 
 // handed is what a workspace has, with the reasons in its history since its claim.
