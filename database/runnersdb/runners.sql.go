@@ -173,7 +173,10 @@ SET leased_by = '', leased_until = NULL, error = $1::text,
     wait_until = CASE WHEN $1::text = '' THEN NULL
                  ELSE coalesce($2::timestamptz,
                                prewarm_now() + $3::double precision * interval '1 second') END,
-    rate_limit = $4, rate_remaining = $5, rate_reset_at = $6
+    rate_limit = CASE WHEN $1::text <> '' AND $4::int = 0 THEN rate_limit ELSE $4::int END,
+    rate_remaining = CASE WHEN $1::text <> '' AND $4::int = 0 THEN rate_remaining ELSE $5 END,
+    rate_reset_at = CASE WHEN $1::text <> '' AND $4::int = 0 THEN rate_reset_at
+                    ELSE $6::timestamptz END
 WHERE entity_id = $7 AND leased_by = $8 AND leased_until = $9
 `
 
@@ -189,7 +192,8 @@ type EndRoundParams struct {
 	LeasedUntil   *time.Time
 }
 
-// How a round ended. Who lost its lease meanwhile says nothing.
+// How a round ended. Who lost its lease meanwhile says nothing. A round that failed before the forge said its limit leaves what
+// was last known of that.
 func (q *Queries) EndRound(ctx context.Context, arg EndRoundParams) error {
 	_, err := q.db.Exec(ctx, endRound,
 		arg.Error,

@@ -184,7 +184,8 @@ UPDATE forge_status SET runners_listed_at = greatest(runners_listed_at, @began_a
 WHERE entity_id = @entity_id;
 
 -- name: EndRound :exec
--- How a round ended. Who lost its lease meanwhile says nothing.
+-- How a round ended. Who lost its lease meanwhile says nothing. A round that failed before the forge said its limit leaves what
+-- was last known of that.
 UPDATE forge_status
 SET leased_by = '', leased_until = NULL, error = @error::text,
     error_at = CASE WHEN @error::text = '' THEN error_at ELSE prewarm_now() END,
@@ -192,7 +193,10 @@ SET leased_by = '', leased_until = NULL, error = @error::text,
     wait_until = CASE WHEN @error::text = '' THEN NULL
                  ELSE coalesce(sqlc.narg(wait_until)::timestamptz,
                                prewarm_now() + sqlc.arg(backoff_s)::double precision * interval '1 second') END,
-    rate_limit = @rate_limit, rate_remaining = @rate_remaining, rate_reset_at = sqlc.narg(rate_reset_at)
+    rate_limit = CASE WHEN @error::text <> '' AND @rate_limit::int = 0 THEN rate_limit ELSE @rate_limit::int END,
+    rate_remaining = CASE WHEN @error::text <> '' AND @rate_limit::int = 0 THEN rate_remaining ELSE @rate_remaining END,
+    rate_reset_at = CASE WHEN @error::text <> '' AND @rate_limit::int = 0 THEN rate_reset_at
+                    ELSE sqlc.narg(rate_reset_at)::timestamptz END
 WHERE entity_id = @entity_id AND leased_by = @replica AND leased_until = @leased_until;
 
 -- name: LeaveForgeAlone :exec

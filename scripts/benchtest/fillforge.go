@@ -17,7 +17,8 @@ import (
 )
 
 // fillForge makes two forges, and jobs of the first: some that nothing can serve, some that wait, some that run on the ready
-// prebuilds of the pools named, which become runners by it, and some hundred that ended. Nobody is at the forges' addresses.
+// prebuilds of the pools named, which become runners by it, and some hundred that ended. Nobody is at the forges' addresses, and so nobody asks there before tomorrow: what a page shows does not hang on how
+// long ago they were made.
 func fillForge(ctx context.Context, address string, pools []string) {
 	store := get(database.Open(ctx, address, database.Options{Replica: "fill"}))
 	defer store.Close()
@@ -75,7 +76,7 @@ func (f *forgeFill) entities(ctx context.Context) {
 				VALUES ($6, $2, $3, $7::text::forge_scope, $8, $1, '', 'none', nullif($3 = 'acme', false)::int, $9, $10, now(), now())
 			)
 			INSERT INTO forge_status (entity_id, asked_at, succeeded_at, error, error_at, wait_until, rate_limit, rate_remaining, rate_reset_at)
-			VALUES ($6, now(), now(), $11, $12::timestamptz, $12::timestamptz + interval '1 day',
+			VALUES ($6, now() + interval '1 day', now(), $11, $12::timestamptz, $12::timestamptz + interval '1 day',
 				CASE $4::text WHEN 'github' THEN 5000 ELSE 0 END, CASE $4::text WHEN 'github' THEN 4210 ELSE 0 END, now() + interval '23 min')`,
 			credential, auth.DefaultOrganizationID, e.name, e.kind, e.url, entity, e.scope, e.path, stopped, e.stopped, e.failed, failed))
 	}

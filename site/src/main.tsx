@@ -7,7 +7,7 @@ import { makeRouter } from "./router";
 import { Problem } from "./services/api";
 import { connection } from "./services/connection";
 import { invalidate } from "./services/invalidate";
-import { makeQueryClient, read } from "./services/query";
+import { makeQueryClient, read, refresh } from "./services/query";
 import { stream } from "./services/stream";
 
 const client = makeQueryClient();
@@ -36,7 +36,7 @@ stream.watch(() => {
 });
 connection.onBack = () => {
   stream.retry();
-  void client.invalidateQueries();
+  void refresh(client);
 };
 addEventListener("online", () => void connection.try());
 addEventListener("offline", () => connection.doubt());

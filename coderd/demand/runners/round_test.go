@@ -93,6 +93,26 @@ func TestListingFails(t *testing.T) {
 	require.Equal(t, "gone", w.text("SELECT status FROM forge_runners"))
 }
 
+// What a forge said of its limit stays known while nothing answers there, also to a replica that never heard it. A forge that
+// answers and says none has none.
+func TestRateStaysKnown(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t, 1)
+	round := func(heard bool, fails error) string {
+		w.due()
+		w.cloud.unheard = !heard
+		w.cloud.failing(fails)
+		require.NoError(t, w.service.Rounds(ctx))
+		return w.text(`SELECT concat_ws(' ', rate_limit, rate_remaining, extract(epoch FROM rate_reset_at)::int) FROM forge_status
+			WHERE leased_until IS NULL AND (error <> '') = $1`, fails != nil)
+	}
+	require.Equal(t, "5000 4999 2000000000", round(true, nil))
+	require.Equal(t, "5000 4999 2000000000", round(false, errors.New("no route to host")))
+	require.Equal(t, "0 0", round(false, nil))
+	require.Equal(t, "5000 4999 2000000000", round(true, errors.New("500 Internal Server Error")))
+}
+
 // Of many replicas one makes the round.
 func TestRoundOnce(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ type cloud struct {
 	old         bool   // makes no configurations
 	files       bool   // its configurations are made of files, as GitHub's are
 	lenient     bool   // removes those with a job as well, as one that looked too early
+	unheard     bool   // it has not said its limit on requests
 }
 
 func (c *cloud) Register(_ context.Context, r forge.NewRunner) (forge.Registration, error) {
@@ -134,7 +135,12 @@ func (c *cloud) Tools(context.Context) ([]forge.Tool, error) {
 	return []forge.Tool{{OS: "linux", Arch: "x64", URL: "https://forge.example/runner"}}, nil
 }
 
-func (c *cloud) Rate() forge.Rate { return forge.Rate{Limit: 5000, Remaining: 4999} }
+func (c *cloud) Rate() forge.Rate {
+	if c.unheard {
+		return forge.Rate{}
+	}
+	return forge.Rate{Limit: 5000, Remaining: 4999, ResetAt: time.Unix(2_000_000_000, 0)}
+}
 
 func (c *cloud) failing(err error) {
 	c.mu.Lock()

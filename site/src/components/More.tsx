@@ -1,14 +1,9 @@
+import { further, type Pages } from "../services/pages";
 import { counted } from "../services/words";
 import { Button } from "./Button";
 
-interface Paged {
-  hasNextPage: boolean;
-  isFetchingNextPage: boolean;
-  fetchNextPage: () => unknown;
-}
-
 /** More is below a page of a list, and fetches the next one. A search may stop where it has found nothing yet. */
-export function More({ of, shown, what, plural = `${what}s` }: { of: Paged; shown: number; what: string; plural?: string }) {
+export function More({ of, shown, what, plural = `${what}s` }: { of: Pages; shown: number; what: string; plural?: string }) {
   return (
     <div className="flex flex-wrap items-center justify-between gap-3 text-sm text-ink-2">
       <p role="status">
@@ -16,7 +11,7 @@ export function More({ of, shown, what, plural = `${what}s` }: { of: Paged; show
         {shown > 0 && of.hasNextPage ? ", and there are more" : ""}
       </p>
       {of.hasNextPage && (
-        <Button busy={of.isFetchingNextPage} onClick={() => void of.fetchNextPage()}>
+        <Button busy={of.isFetchingNextPage} onClick={() => void further(of)}>
           {shown === 0 ? "Search older ones" : "Show more"}
         </Button>
       )}

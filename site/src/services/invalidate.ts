@@ -1,5 +1,6 @@
 import type { QueryClient, QueryKey } from "@tanstack/react-query";
 import type { Operations } from "../generated/api";
+import { refresh } from "./query";
 import type { News } from "./stream";
 
 /**
@@ -58,5 +59,5 @@ function idOf(data: unknown): string | undefined {
 
 /** invalidate has what is shown, and may have changed, read again. */
 export function invalidate(client: QueryClient, news: News): void {
-  void client.invalidateQueries({ predicate: (query) => affected(query.queryKey, query.state.data, news) });
+  void refresh(client, (query) => affected(query.queryKey, query.state.data, news));
 }

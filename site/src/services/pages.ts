@@ -1,4 +1,4 @@
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, type UseInfiniteQueryResult } from "@tanstack/react-query";
 import type { Operations } from "../generated/api";
 import { call, type Answer, type Input } from "./api";
 
@@ -16,7 +16,10 @@ export type Listed = keyof typeof cursors;
 
 type Params<K extends Listed> = NonNullable<Input<K>["params"]>;
 
-/** usePages reads a list page by page, as far as one has gone on, and keeps all of it current. */
+/**
+ * usePages reads a list page by page, as far as one has gone on, and keeps all of it current: see refresh in services/query.ts
+ * for news that come while a page is fetched, and further for a page that is asked for while the list is read again.
+ */
 export function usePages<K extends Listed>(id: K, params: Params<K>, options: { refetchInterval?: number } = {}) {
   return useInfiniteQuery({
     queryKey: [id, params, "pages"] as const,
@@ -28,4 +31,13 @@ export function usePages<K extends Listed>(id: K, params: Params<K>, options: { 
     getNextPageParam: (last) => last.next || undefined,
     ...options,
   });
+}
+
+export type Pages = Pick<UseInfiniteQueryResult, "hasNextPage" | "isFetchingNextPage" | "isRefetching" | "fetchNextPage" | "refetch">;
+
+/** further fetches the next page of a list. That ends a reading of the pages before it, which is made up for. */
+export async function further(list: Pages): Promise<void> {
+  const interrupts = list.isRefetching;
+  await list.fetchNextPage();
+  if (interrupts) await list.refetch({ cancelRefetch: false });
 }

@@ -1,4 +1,4 @@
-import { QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { QueryClient, queryOptions, useMutation, useQuery, useQueryClient, type Query } from "@tanstack/react-query";
 import type { Operations } from "../generated/api";
 import { call, Problem, type Answer, type Input } from "./api";
 import { connection } from "./connection";
@@ -40,11 +40,27 @@ export function useRead<K extends keyof Operations>(id: K, ...rest: {} extends I
   return useQuery(read(id, ...rest));
 }
 
+/**
+ * refresh has what is shown, and meets the condition, read again. A next page that is being fetched comes first: to read its list
+ * again would end that, and whoever asked for the page would not get it.
+ */
+export async function refresh(client: QueryClient, condition: (query: Query) => boolean = () => true): Promise<void> {
+  const paging = (query: Query) => query.state.fetchStatus !== "idle" && query.state.fetchMeta?.fetchMore !== undefined;
+  const later = client.getQueryCache().findAll({ predicate: (query) => condition(query) && paging(query) });
+  await Promise.all([
+    client.invalidateQueries({ predicate: (query) => condition(query) && !later.includes(query) }),
+    ...later.map(async (list) => {
+      await list.promise?.catch(() => undefined);
+      await refresh(client, (query) => query === list);
+    }),
+  ]);
+}
+
 /** useAct does an operation that changes something, and has everything that is shown read again. */
 export function useAct<K extends keyof Operations>(id: K) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (input: Input<K>) => (call as (id: K, input: Input<K>) => Promise<Answer<K>>)(id, input),
-    onSettled: () => client.invalidateQueries(),
+    onSettled: () => refresh(client),
   });
 }

@@ -4,7 +4,7 @@ import { ErrorState, Loading } from "../../components/Status";
 import { toast } from "../../components/Toasts";
 import type { Pool } from "../../generated/api";
 import { usePools } from "../../services/pools";
-import { read, useAct, useRead } from "../../services/query";
+import { read, refresh, useAct, useRead } from "../../services/query";
 import { useMay } from "../../services/session";
 import { claim, useWaits } from "../../services/waits";
 import { MineView } from "./MineView";
@@ -32,7 +32,7 @@ export function Mine() {
     } catch (e) {
       toast(e instanceof Error ? e.message : String(e), true);
     }
-    await client.invalidateQueries();
+    await refresh(client);
   };
   return (
     <Page title="My workspaces" lead="What you have, and what you can claim.">

@@ -5,6 +5,7 @@ import { Confirm } from "../../components/Dialog";
 import { Icon } from "../../components/Icon";
 import type { Pool } from "../../generated/api";
 import { call } from "../../services/api";
+import { refresh } from "../../services/query";
 import { useMay } from "../../services/session";
 import { counted } from "../../services/words";
 
@@ -47,7 +48,7 @@ export function Bulk({ pools, onClear }: { pools: readonly Pool[]; onClear: () =
     const outcomes = await each(of, act);
     setLast({ did, outcomes });
     onClear();
-    await client.invalidateQueries();
+    await refresh(client);
     return sum(outcomes, did);
   };
   const paused = pools.filter(own);

@@ -7,6 +7,7 @@ import { ErrorState, Notice } from "../../components/Status";
 import { RelativeTime } from "../../components/Time";
 import type { ApplyResult, Plan } from "../../generated/api";
 import { call } from "../../services/api";
+import { refresh } from "../../services/query";
 import { useMay } from "../../services/session";
 import { Applied, PlanView, Refusal } from "./PlanView";
 
@@ -36,7 +37,7 @@ export function ApplyPage() {
       setApplied(result);
       setPlanned(undefined);
     },
-    onSettled: () => client.invalidateQueries(),
+    onSettled: () => refresh(client),
   });
   /** edit forgets what was said about another text. */
   const edit = (text: string, name = file) => {
