@@ -1,12 +1,14 @@
 package claim_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,6 +17,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -73,7 +76,7 @@ func send(ctx context.Context, t *testing.T, w *coderdtest.World, r *coderdtest.
 	if req.Source == "" {
 		req.Source = "test"
 	}
-	req.Mode = database.ClaimModeRequire
+	req.Mode = cmp.Or(req.Mode, database.ClaimModeRequire)
 	answered := make(chan answer, 1)
 	go func() {
 		res, err := r.Claims.Claim(ctx, req)
@@ -125,6 +128,28 @@ func TestBatch_isSharedByWhoeverComesMeanwhile(t *testing.T) {
 	require.Equal(t, 12, count(t, w, `claims c JOIN workspaces w ON w.claim_id = c.id AND w.id = c.workspace_id
 		JOIN workspace_history h ON h.workspace_id = w.id AND h.to_state = 'claimed'
 		JOIN audit_log a ON a.target_id = w.id::text AND a.action = 'workspace.claim' AND a.after->>'claim_id' = c.id::text`))
+}
+
+// A receipt says how long the claim waited for its batch, which is no time where it starts one, and how long the statement took.
+func TestBatch_receipt(t *testing.T) {
+	t.Parallel()
+	w, _ := still(t, 3)
+	clock := quartz.NewMock(t)
+	r := w.Start(t, coderdtest.Config{NoWork: true, NoPass: true, Parts: func(p *replica.Parts) { p.Clock = clock }})
+	g := hold(r)
+	first := fill(t.Context(), t, w, r, g)
+	late := send(t.Context(), t, w, r, "a", claim.Request{})
+	pending(t, r, 1)
+	clock.Advance(3 * time.Second).MustWait(t.Context())
+	close(g.open)
+	for _, a := range first {
+		got := <-a
+		require.NoError(t, got.err)
+		require.Equal(t, claim.Receipt{Statement: 3 * time.Second, Batched: true}, got.res.Receipt)
+	}
+	got := <-late
+	require.NoError(t, got.err)
+	require.Equal(t, claim.Receipt{Queue: 3 * time.Second, Batched: true}, got.res.Receipt)
 }
 
 // Where a pool has too few, those who came first are served, and the others are told that they were not.

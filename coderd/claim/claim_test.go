@@ -2,6 +2,7 @@ package claim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -320,4 +321,52 @@ func TestClaim_parameters(t *testing.T) {
 		require.Equal(t, database.ClaimOutcomeMiss, miss.Outcome)
 		require.Equal(t, []uuid.UUID{hit.ClaimID}, kept(), "nothing of the miss is left")
 	}
+}
+
+// Who waits for a workspace that is ready is told of what went wrong with its own handover, and of no other.
+func TestReady_handover(t *testing.T) {
+	t.Parallel()
+	w, worker := still(t, 3)
+	worker.Stop()
+	r := w.Start(t, coderdtest.Config{NoWork: true, NoPass: true})
+	exec(t, w, `UPDATE template_versions SET spec = spec || '{"apply_on_claim": "before"}'`)
+	const fault = "its plan would replace the machine"
+	for _, c := range []struct{ of, incarnation, where, fault string }{
+		{"its own", "incarnation", "id = ANY ($1)", fault},
+		{"that of an incarnation before", "incarnation - 1", "id = ANY ($1)", ""},
+		{"that of another workspace", "incarnation", "id <> ALL ($1)", ""},
+	} {
+		exec(t, w, "DELETE FROM jobs WHERE kind = 'handover'")
+		r.Claims.HandOver = func(_ context.Context, ids ...uuid.UUID) error {
+			exec(t, w, "UPDATE workspaces SET fault = $2 WHERE id = ANY ($1)", ids, fault)
+			exec(t, w, `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, state, due_at, created_at, finished_at)
+				SELECT gen_random_uuid(), id, `+c.incarnation+`, 'handover', provider, 'failed', now(), now(), now()
+				FROM workspaces WHERE `+c.where, ids)
+			return nil
+		}
+		res, err := w.Claim(t, r, "a", claim.Request{WaitReady: time.Minute})
+		require.NoError(t, err)
+		require.NotNil(t, res.Workspace, res.Reason)
+		require.Equal(t, c.fault, res.Fault, c.of)
+	}
+}
+
+// Who waits for a workspace that is ready is told of an error, and is not owed the workspace, unless asked again with the key.
+func TestReady_error(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 3) // one for each claim, should the second be taken back before it is asked for again
+	failure := errors.New("no database")
+	r.Claims.HandOver = func(context.Context, ...uuid.UUID) error { return failure }
+	_, err := w.Claim(t, r, "a", claim.Request{WaitReady: time.Minute})
+	require.ErrorIs(t, err, failure)
+	coderdtest.Eventually(t, "it is given back", func() bool { return w.Count(t, "a", "claimed") == 0 })
+
+	req := claim.Request{Key: "k", WaitReady: time.Minute}
+	_, err = w.Claim(t, r, "a", req)
+	require.ErrorIs(t, err, failure)
+	failure = nil
+	res, err := w.Claim(t, r, "a", req)
+	require.NoError(t, err)
+	require.NotNil(t, res.Workspace, res.Reason)
+	require.Equal(t, 1, w.Count(t, "a", "claimed"))
 }

@@ -2,15 +2,22 @@ package claim_test
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/coder/quartz"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
+	"github.com/prewarm-dev/prewarm/database"
 )
 
 // A replica that is late, as after it was frozen, makes a claim whose client has asked another one meanwhile, by the same key, and
@@ -62,6 +69,77 @@ func TestLate_closed(t *testing.T) {
 		coderdtest.Eventually(t, "the pool is full again", func() bool { return w.Warm(t, "a") == 2 })
 	}
 	require.Equal(t, 2, count(t, w, "claims WHERE state = 'released' AND idempotency_key IS NULL"))
+}
+
+// Several claimed at once for a connection that is closed are taken back, or with a key kept for the request that comes again.
+func TestLate_closedTogether(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 4)
+	closed := func(key string) error {
+		asked := 0
+		_, err := w.Claim(t, r, "a", claim.Request{Count: 2, Key: key, Gone: func() bool { asked++; return asked > 1 }})
+		return err
+	}
+	require.ErrorIs(t, closed(""), context.Canceled)
+	require.Zero(t, w.Count(t, "a", "claimed"))
+	require.Equal(t, 2, count(t, w, "claims WHERE state = 'released'"), "they were made, and have ended")
+	require.ErrorIs(t, closed("k"), context.Canceled)
+	require.Equal(t, 2, w.Count(t, "a", "claimed"))
+	res, err := w.Claim(t, r, "a", claim.Request{Count: 2, Key: "k"})
+	require.NoError(t, err)
+	require.Len(t, res.Together, 2, res.Reason)
+	require.Equal(t, 2, w.Count(t, "a", "claimed"))
+}
+
+// deaf commits, and does not hear of it while answers are lost.
+type deaf struct {
+	*pgxpool.Pool
+	lost *atomic.Bool
+}
+
+func (d deaf) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := d.Pool.BeginTx(ctx, opts)
+	return deafTx{tx, d.lost}, err
+}
+
+type deafTx struct {
+	pgx.Tx
+	lost *atomic.Bool
+}
+
+func (d deafTx) Commit(ctx context.Context) error {
+	if err := d.Tx.Commit(ctx); err != nil || !d.lost.Load() {
+		return err
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// Where it is unknown whether several were claimed at once, they are given back, unless they have a key: who asks again has them, and
+// they stay.
+func TestLate_unknownTogether(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 4)
+	clock, lost := quartz.NewMock(t), new(atomic.Bool)
+	r.Claims.Clock = clock
+	r.Claims.Store = database.Over(deaf{r.Store.Pool, lost}, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	lost.Store(true)
+	for _, key := range []string{"k", ""} {
+		_, err := w.Claim(t, r, "a", claim.Request{Count: 2, Key: key})
+		require.ErrorIs(t, err, database.ErrCommitUnknown)
+	}
+	require.Equal(t, 4, w.Count(t, "a", "claimed"))
+	lost.Store(false)
+	kept, err := w.Claim(t, r, "a", claim.Request{Count: 2, Key: "k"})
+	require.NoError(t, err)
+	require.Len(t, kept.Together, 2, kept.Reason)
+
+	coderdtest.Eventually(t, "those without a key are given back", func() bool {
+		clock.Advance(2 * time.Second).MustWait(t.Context())
+		return count(t, w, fmt.Sprintf("claims WHERE state = 'released' AND group_id <> '%s'", kept.ClaimID)) == 2
+	})
+	for _, g := range kept.Together {
+		require.Equal(t, 1, count(t, w, fmt.Sprintf("workspaces WHERE state = 'claimed' AND claim_id = '%s'", g.ClaimID)))
+	}
 }
 
 // What another request was answered with by the same key is not taken back, nor anything while a binary before may be at work, which

@@ -24,7 +24,7 @@ const (
 
 // ready waits until on_claim has succeeded in the claimed workspace (C14). Where it fails, the workspace is given up, never
 // to be used again, and another is claimed; after a few, and when the time is up, it is a miss: who waits for a workspace
-// that is ready is given one that is, or none.
+// that is ready is given one that is, or none. After an error the claim is settled, as its caller is not owed a workspace.
 func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, error) {
 	for tried := 1; ; tried++ {
 		if res.Workspace == nil {
@@ -36,6 +36,7 @@ func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, e
 		case err != nil && ctx.Err() != nil:
 			return Result{}, s.abandon(ctx, req, res.ClaimID, res.Workspace.TemplateID)
 		case err != nil:
+			s.settle(req, res.ClaimID)
 			return Result{}, err
 		case fault == nil:
 			res.Receipt.Told, res.Receipt.Hook, res.Replaced = told, hook, tried-1
@@ -54,6 +55,7 @@ func (s *Service) ready(ctx context.Context, req Request, res Result) (Result, e
 			return miss, nil
 		}
 		if err := s.giveUp(ctx, req, res, fault.why); err != nil {
+			s.settle(req, res.ClaimID)
 			return Result{}, err
 		}
 		if fault.late || tried == readyTries {

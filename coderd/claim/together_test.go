@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
@@ -138,6 +139,14 @@ func TestTogether_key(t *testing.T) {
 	_, err := w.Claim(t, r, "a", claim.Request{Key: "k"})
 	require.ErrorIs(t, err, claim.ErrCountChanged)
 	require.Equal(t, 3, w.Count(t, "a", "claimed"))
+
+	exec(t, w, "UPDATE templates SET deprecated_at = now()") // so that it claims nothing new
+	res, err := w.Claim(t, r, "a", claim.Request{Count: 3, Key: "k"})
+	require.NoError(t, err)
+	require.Len(t, res.Together, 3, res.Reason)
+	for _, g := range res.Together {
+		require.Contains(t, seen, g.Workspace.ID)
+	}
 }
 
 // Several that wait are bound together, when passes have built enough; those that may not wait so long have none.
@@ -158,6 +167,31 @@ func TestTogether_waits(t *testing.T) {
 	require.Contains(t, res.Reason, "no 4 workspaces were ready at once within 300ms")
 	require.Equal(t, 4, w.Count(t, "a", "claimed"), "none was taken for it")
 	require.Zero(t, count(t, w, "claims WHERE state = 'waiting'"))
+}
+
+// Claims that wait together are a miss when their time is up, and look no more then.
+func TestTogether_timeUp(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 1)
+	clock := quartz.NewMock(t)
+	r.Claims.Clock = clock
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	looks := clock.Trap().TimerReset("claim", "look")
+	defer looks.Close()
+	answered := send(ctx, t, w, r, "a", claim.Request{Mode: database.ClaimModePrefer, Count: 2, Wait: 1500 * time.Millisecond})
+	for _, pause := range []time.Duration{time.Second, 500 * time.Millisecond} {
+		look := looks.MustWait(ctx)
+		require.Equal(t, pause, look.Duration)
+		look.MustRelease(ctx)
+		clock.Advance(pause).MustWait(ctx)
+	}
+	coderdtest.Eventually(t, "the answer", func() bool { return len(answered) == 1 })
+	got := <-answered
+	require.NoError(t, got.err)
+	require.Equal(t, database.ClaimOutcomeMiss, got.res.Outcome)
+	require.Contains(t, got.res.Reason, "no 2 workspaces were ready at once within 1.5s")
+	require.Equal(t, 1, w.Warm(t, "a"))
 }
 
 // A claim that bypasses the pool is given a workspace that was planned after it, though warm ones are there; one that may

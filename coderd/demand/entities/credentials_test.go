@@ -30,15 +30,60 @@ func TestCredential_needsASecret(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	private := privateKey(t)
 	w.put("app", entities.Credential{Kind: "github", AppID: 1, InstallationID: 2, PrivateKey: string(private)})
 	_, err = w.service.Put(ctx, w.who, "shop", entities.Change{Credential: "app"})
 	require.NoError(t, err)
 	is := w.client(w.service, "shop").(*client)
 	require.Equal(t, &forge.App{ID: 1, InstallationID: 2, PrivateKey: private}, is.App)
 	require.Empty(t, is.Token)
+}
+
+// privateKey is one of a GitHub App, as PEM.
+func privateKey(t *testing.T) []byte {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+}
+
+// A token is replaced only by a whole GitHub App, so that no token is taken for a private key. An App can be given another
+// installation without its key.
+func TestCredential_fromTokenToApp(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	w := newWorld(t)
+	private := privateKey(t)
+	of := func() forge.Connection {
+		t.Helper()
+		return w.client(w.service, "shop").(*client).Connection
+	}
+	for _, c := range []struct {
+		credential entities.Credential
+		says       string
+	}{
+		{entities.Credential{AppID: 1, InstallationID: 2}, "needs app_id, installation_id and private_key"},
+		{entities.Credential{AppID: 1, PrivateKey: string(private)}, "needs app_id, installation_id and private_key"},
+		{entities.Credential{InstallationID: 2, PrivateKey: string(private)}, "needs app_id, installation_id and private_key"},
+		{entities.Credential{Token: "another", AppID: 1}, "not both"},
+		{entities.Credential{Token: "another", InstallationID: 2}, "not both"},
+		{entities.Credential{Token: "another", PrivateKey: string(private)}, "not both"},
+	} {
+		err := w.service.PutCredential(ctx, w.who, "acme", c.credential)
+		require.ErrorIs(t, err, auth.ErrInvalid)
+		require.ErrorContains(t, err, c.says)
+	}
+	require.Equal(t, token, of().Token)
+	require.Nil(t, of().App)
+
+	w.put("acme", entities.Credential{AppID: 1, InstallationID: 2, PrivateKey: string(private)})
+	require.Equal(t, &forge.App{ID: 1, InstallationID: 2, PrivateKey: private}, of().App)
+	w.put("acme", entities.Credential{InstallationID: 3})
+	require.Equal(t, &forge.App{ID: 1, InstallationID: 3, PrivateKey: private}, of().App)
+	require.Empty(t, of().Token)
+	w.put("acme", entities.Credential{Token: "another"})
+	require.Equal(t, "another", of().Token)
+	require.Nil(t, of().App)
 }
 
 // A credential keeps its kind, since its entities are of that kind. To give the same kind again changes nothing.

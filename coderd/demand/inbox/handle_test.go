@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -100,7 +101,6 @@ func TestDrain_outcomes(t *testing.T) {
 
 	w.accept(s, queuedJob(5, `"linux"`))
 	w.directory.err = errors.New("its key is missing")
-	pause := retryFirst.Seconds()
 	for try := 1; try <= mostTries; try++ {
 		var before time.Time
 		require.NoError(t, w.store.Pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&before))
@@ -111,9 +111,11 @@ func TestDrain_outcomes(t *testing.T) {
 		require.NoError(t, w.store.Pool.QueryRow(t.Context(), `SELECT extract(epoch FROM due_at - $1),
 			extract(epoch FROM due_at - now()) FROM forge_deliveries WHERE delivery_id = 'd-5'`, before).Scan(&most, &least))
 		if try < mostTries {
-			require.GreaterOrEqual(t, most, min(pause, retryMost.Seconds()))
-			require.LessOrEqual(t, least, retryMost.Seconds())
-			pause = least
+			pause := min(retryFirst.Seconds()*math.Pow(2, float64(try-1)), retryMost.Seconds())
+			require.GreaterOrEqual(t, most, pause)
+			require.LessOrEqual(t, least, pause)
+			require.Equal(t, 1, w.count(`SELECT count(*) FROM forge_deliveries WHERE delivery_id = 'd-5' AND handled_at IS NULL
+				AND leased_by = '' AND outcome = 'find entity: its key is missing'`), "an operator sees why it waits")
 		}
 		w.exec("UPDATE forge_deliveries SET due_at = now() - interval '1 second'")
 	}
@@ -196,6 +198,11 @@ func TestMatch_followsRows(t *testing.T) {
 			"t1/default would serve it, but the forge entity acme is stopped: tests",
 			"t1/default would serve it, but the forge entity acme is stopped: tests",
 			"t1/default would serve it, but the forge entity acme is stopped: tests",
+		}},
+		{"stopped for no reason", "UPDATE forge_entities SET stopped_reason = ''", []string{
+			"t1/default would serve it, but the forge entity acme is stopped",
+			"t1/default would serve it, but the forge entity acme is stopped",
+			"t1/default would serve it, but the forge entity acme is stopped",
 		}},
 		{"deleted", "UPDATE presets SET deleted_at = now()", []string{
 			"no preset has runners for acme/shop: give one a runner section with a forge entity that covers the repository",

@@ -117,20 +117,27 @@ type tight struct {
 
 func (f *tight) Rate() forge.Rate { return f.rate }
 
-// Each of many repositories has its turn.
+// However many repositories there are, each has its turn, no turn is empty, and then it begins anew.
 func TestTurn(t *testing.T) {
 	t.Parallel()
-	var all []string
-	for i := range 13 {
-		all = append(all, fmt.Sprint(i))
+	for n := 1; n <= 4*mostRepositories; n++ {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprint(i)
+		}
+		var got, first []string
+		at := time.Unix(0, 0)
+		for len(got) < n {
+			now := turn(all, at)
+			require.NotEmpty(t, now, "%d repositories", n)
+			require.LessOrEqual(t, len(now), mostRepositories)
+			if first == nil {
+				first = now
+			}
+			got = append(got, now...)
+			at = at.Add(time.Minute)
+		}
+		require.Equal(t, all, got)
+		require.Equal(t, first, turn(all, at), "%d repositories", n)
 	}
-	var got []string
-	at := time.Unix(0, 0)
-	for range 3 {
-		got = append(got, turn(all, at)...)
-		at = at.Add(time.Minute)
-	}
-	require.Equal(t, all, got)
-	require.Equal(t, all[:mostRepositories], turn(all, at))
-	require.Equal(t, all[:3], turn(all[:3], at))
 }

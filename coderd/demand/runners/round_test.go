@@ -218,6 +218,8 @@ func TestPace(t *testing.T) {
 		{"registered_at = NULL, handed_out_at = now() - interval '2 minutes'", "", 12, true},
 		{"registered_at = now(), vetoed_at = now()", "", 12, true},
 		{"registered_at = NULL, handed_out_at = now()", "rate_remaining = 100, rate_reset_at = now() + interval '1 hour'", 12, false},
+		{"registered_at = NULL, handed_out_at = now()", "rate_remaining = 100, rate_reset_at = now() - interval '1 minute'", 12, true},
+		{"registered_at = NULL, handed_out_at = now()", "rate_remaining = 2000, rate_reset_at = now() + interval '1 hour'", 12, true},
 	} {
 		before := w.cloud.listings()
 		w.exec("UPDATE forge_runners SET vetoed_at = NULL")

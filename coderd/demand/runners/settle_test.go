@@ -2,11 +2,18 @@ package runners_test
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/coder/quartz"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
+	"github.com/prewarm-dev/prewarm/coderd/demand/runners"
+	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -70,7 +77,10 @@ func TestSettle(t *testing.T) {
 			if c.job != "" {
 				w.job(it.name, c.job)
 			}
+			var woken atomic.Bool
+			w.hints.Connect(hints.Ears{Wake: func() { woken.Store(true) }})
 			require.NoError(t, w.service.Settle(ctx))
+			require.Equal(t, c.to == "draining", woken.Load(), "workers have to delete what drains, and nothing else")
 			if c.to == "" {
 				require.Equal(t, string(c.state), w.state(it.id))
 				require.Equal(t, "0", w.text("SELECT count(*) FROM workspace_history"))
@@ -131,4 +141,129 @@ func TestSettleAtOnce(t *testing.T) {
 	require.Equal(t, "20", w.text("SELECT count(*) FROM claims WHERE state = 'bound' AND user_id = $1", workspaces.ForgeJobs))
 	require.Equal(t, "20", w.text("SELECT count(*) FROM workspace_history WHERE to_state = 'claimed'"))
 	require.Equal(t, w.Owner.String(), w.text("SELECT owner_id FROM workspaces WHERE id = $1", taken.id))
+}
+
+// A job that completed ends the runner that had it, and no other of the pool.
+func TestSettle_jobOfAnother(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	served, idle := w.put("ready", workspaces.Prewarm), w.put("ready", workspaces.Prewarm)
+	w.job(served.name, "completed")
+	require.NoError(t, w.service.Settle(t.Context()))
+	require.Equal(t, "draining", w.state(served.id))
+	require.Equal(t, "ready", w.state(idle.id))
+}
+
+// What another replica releases between a replica's look and its own release is no failure of that Settle.
+func TestSettle_releasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	w := newWorld(t, 2)
+	for range 2 {
+		w.job(w.put("claimed", workspaces.ForgeJobs).name, "completed")
+	}
+	other, faster := w.another("other"), make(chan error, 1)
+	var began atomic.Bool
+	w.hints.Connect(hints.Ears{Nudge: func(...uuid.UUID) {
+		if !began.Swap(true) { // the first is released: now the other replica takes the second
+			faster <- other.Settle(ctx)
+		}
+	}})
+	require.NoError(t, w.service.Settle(ctx))
+	require.NoError(t, <-faster)
+	require.Equal(t, "1 other, 1 test", w.text(`SELECT string_agg(n || ' ' || source, ', ' ORDER BY source)
+		FROM (SELECT source, count(*) AS n FROM audit_log WHERE action = 'workspace.release' GROUP BY source) releases`))
+}
+
+// A runner may have its job before it is ready. So once it was seen, rows are settled each half second for five seconds.
+func TestSettle_soonAfterSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	it := w.put("starting", workspaces.Prewarm)
+	w.exec("UPDATE forge_runners SET registered_at = NULL")
+	w.job(it.name, "in_progress")                                                                               // by which its runner is seen
+	w.exec("INSERT INTO forge_status (entity_id, wait_until) VALUES ($1, now() + interval '1 hour')", w.entity) // no round
+	clock := quartz.NewMock(t)
+	w.service.Clock, w.service.Pace.Look, w.service.Pace.Settle = clock, time.Hour, 15*time.Second
+	w.service.Jitter = func(d time.Duration) time.Duration { return d / 2 } // so that each pause is as long as is said
+	pauses := clock.Trap().NewTimer("runners", "settle")
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer func() { cancel(); pauses.Close(); running.Wait() }()
+	running.Go(func() { w.service.Run(ctx) })
+	settled := func() time.Duration {
+		pause := pauses.MustWait(ctx)
+		pause.MustRelease(ctx)
+		return pause.Duration
+	}
+	for n := range 10 {
+		require.Equal(t, 500*time.Millisecond, settled())
+		require.Equal(t, "starting", w.state(it.id))
+		if n == 9 {
+			w.exec("UPDATE workspaces SET state = 'ready', ready_at = now()")
+		}
+		clock.Advance(500 * time.Millisecond).MustWait(ctx)
+	}
+	require.Equal(t, 15*time.Second, settled(), "then as usual")
+	require.Equal(t, "claimed", w.state(it.id))
+}
+
+// A drain that the forge refused goes on once the job is over, and is not asked for again before its time otherwise.
+func TestHastenedDrains(t *testing.T) {
+	t.Parallel()
+	listed := func(t *testing.T, w *world, it ws, status forge.RunnerStatus) {
+		t.Helper()
+		w.cloud.set(it.name, status)
+		w.due()
+		require.NoError(t, w.service.Rounds(t.Context()))
+	}
+	for name, c := range map[string]struct {
+		before, since func(t *testing.T, w *world, it ws) // the refusal
+		now           bool                                // it is due
+	}{
+		"nothing is known":    {},
+		"completed since":     {now: true, since: func(_ *testing.T, w *world, it ws) { w.job(it.name, "completed") }},
+		"in progress since":   {since: func(_ *testing.T, w *world, it ws) { w.job(it.name, "in_progress") }},
+		"listed busy since":   {since: func(t *testing.T, w *world, it ws) { listed(t, w, it, forge.Active) }},
+		"gone since":          {now: true, since: func(t *testing.T, w *world, it ws) { listed(t, w, it, "") }},
+		"missed in a listing": {before: func(t *testing.T, w *world, it ws) { listed(t, w, it, "") }},
+		"ended since": {now: true, since: func(t *testing.T, w *world, it ws) {
+			require.NoError(t, w.service.Report(t.Context(), it.id, 1, runners.SaidFinished))
+		}},
+		"ended before": {before: func(t *testing.T, w *world, it ws) {
+			require.NoError(t, w.service.Report(t.Context(), it.id, 1, runners.SaidFinished))
+		}},
+		"completed before": {before: func(_ *testing.T, w *world, it ws) { w.job(it.name, "completed") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			w := newWorld(t, 2)
+			require.NoError(t, w.service.Rounds(ctx)) // the first
+			refused, other := w.put("ready", workspaces.Prewarm), w.put("ready", workspaces.Prewarm)
+			for _, it := range []ws{refused, other} {
+				w.cloud.set(it.name, forge.Idle)
+				_, err := w.writer.Drain(ctx, w.Store, it.id, 1, "extraneous")
+				require.NoError(t, err)
+			}
+			if c.before != nil {
+				c.before(t, w, refused)
+			}
+			require.NoError(t, w.service.Settle(ctx))
+			w.cloud.set(refused.name, forge.Active)
+			verdict, err := w.service.Deregister(ctx, refused.id, 1)
+			require.NoError(t, err)
+			require.True(t, verdict.Busy)
+			w.exec("UPDATE jobs SET due_at = now() + interval '5 minutes'")
+			if c.since != nil {
+				c.since(t, w, refused)
+			}
+			require.NoError(t, w.service.Settle(ctx))
+			due := func(it ws) bool {
+				return w.text("SELECT due_at <= now() FROM jobs WHERE kind = 'drain' AND workspace_id = $1", it.id) == "true"
+			}
+			require.Equal(t, c.now, due(refused))
+			require.False(t, due(other), "the forge has said nothing of it")
+		})
+	}
 }
