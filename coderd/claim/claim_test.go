@@ -207,6 +207,27 @@ func TestWait_timeUp(t *testing.T) {
 	coderdtest.Eventually(t, "what was built for it goes", func() bool { return w.Count(t, "a", "starting", "provisioning") == 0 })
 }
 
+// Who may not wait has its answer at once: in mode require whatever the wait, and in mode prefer without one.
+func TestWait_not(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{NoWork: true, NoPass: true})
+	w.Pool(t, "a", 0, 1)
+	for _, count := range []int{1, 2} {
+		for _, req := range []claim.Request{
+			{Mode: database.ClaimModeRequire, Wait: time.Millisecond},
+			{Mode: database.ClaimModePrefer},
+			{Mode: database.ClaimModePrefer, Wait: -time.Second},
+		} {
+			req.Count = count
+			res, err := w.Claim(t, r, "a", req)
+			require.NoError(t, err)
+			require.Equal(t, database.ClaimOutcomeMiss, res.Outcome)
+			require.NotContains(t, res.Reason, "within", "%d, %s, %s", count, req.Mode, req.Wait)
+		}
+	}
+}
+
 // A client that goes away leaves the line, and whatever it was given in that moment is given back.
 func TestWait_clientGoesAway(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/quartz"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -112,6 +113,45 @@ func (d deafTx) Commit(ctx context.Context) error {
 		return err
 	}
 	return io.ErrUnexpectedEOF
+}
+
+// cut has no answer to what is not in a transaction, while it is cut.
+type cut struct {
+	*pgxpool.Pool
+	off *atomic.Bool
+}
+
+func (c cut) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if c.off.Load() {
+		return pgconn.CommandTag{}, io.ErrUnexpectedEOF
+	}
+	return c.Pool.Exec(ctx, sql, args...)
+}
+
+// What cannot be taken back at once, as the database is away, is taken back later: its client is not there to do it.
+func TestLate_closedWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 2)
+	clock, off := quartz.NewMock(t), new(atomic.Bool)
+	r.Claims.Clock = clock
+	r.Claims.Store = database.Over(cut{r.Store.Pool, off}, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	for _, key := range []string{"", "k"} {
+		asked := 0
+		closed := func() bool {
+			asked++
+			off.Store(asked > 1)
+			return asked > 1
+		}
+		_, err := w.Claim(t, r, "a", claim.Request{Key: key, Gone: closed})
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, w.Count(t, "a", "claimed"))
+		off.Store(false)
+		coderdtest.Eventually(t, "it is given back", func() bool {
+			clock.Advance(2 * time.Second).MustWait(t.Context())
+			return w.Count(t, "a", "claimed") == 0
+		})
+	}
+	require.Equal(t, 2, count(t, w, "claims WHERE state = 'released' AND idempotency_key IS NULL"))
 }
 
 // Where it is unknown whether several were claimed at once, they are given back, unless they have a key: who asks again has them, and

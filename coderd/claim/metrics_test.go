@@ -1,6 +1,7 @@
 package claim_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,4 +27,25 @@ func TestMetrics(t *testing.T) {
 	}
 	require.Equal(t, map[string]float64{"hit": 2, "miss": 1}, replica.Counted(t, "prewarm_claims_total", "outcome"))
 	require.Equal(t, map[string]float64{"running": 2}, replica.Counted(t, "prewarm_claims_by_tier_total", "tier"), "a miss is of no tier")
+}
+
+// The alert PrewarmClaimsSlow is for more than half a second. It can only tell from a bucket that ends there.
+func TestMetrics_bucketOfAlert(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{NoWork: true, NoPass: true})
+	w.Pool(t, "go", 0, 1)
+	_, err := w.Claim(t, r, "go", claim.Request{})
+	require.NoError(t, err)
+	families, err := r.Metrics.Gather()
+	require.NoError(t, err)
+	var ends []float64
+	for _, family := range families {
+		if family.GetName() == "prewarm_claim_duration_seconds" {
+			for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
+				ends = append(ends, bucket.GetUpperBound())
+			}
+		}
+	}
+	require.True(t, slices.ContainsFunc(ends, func(s float64) bool { return s >= 0.5 && s < 0.55 }), "%v", ends)
 }

@@ -113,4 +113,35 @@ templates:
 	require.Equal(t, 1, count(t, w, "presets WHERE metered"))
 }
 
+// What a user waits for counts against the limit of that user, and of nobody else.
+func TestQuota_waitOfAnother(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	r := w.Start(t, coderdtest.Config{NoWork: true, NoPass: true})
+	w.Apply(t, `
+templates:
+  - name: a
+    provider: sim
+    spec: {}
+    claims: {maximum_per_user: 1}
+    presets: [{name: default, prebuilds: {instances: 0}}]
+`)
+	bob := uuid.New()
+	exec(t, w, "INSERT INTO users (id, name, created_at) VALUES ($1, 'bob', now())", bob)
+	send(t.Context(), t, w, r, "a", claim.Request{Mode: database.ClaimModePrefer, Wait: 5 * time.Minute})
+	coderdtest.Eventually(t, "in line", func() bool { return count(t, w, "claims WHERE state = 'waiting'") == 1 })
+	req := claim.Request{
+		UserID: bob, OrganizationID: auth.DefaultOrganizationID, PresetID: w.Preset(t, "a"), Source: "test",
+		Mode: database.ClaimModePrefer, Wait: time.Millisecond,
+	}
+	res, err := r.Claims.Claim(t.Context(), req)
+	require.NoError(t, err)
+	require.Contains(t, res.Reason, "within 1ms", "bob waited too")
+	req.UserID = w.Owner
+	_, err = r.Claims.Claim(t.Context(), req)
+	var quota *claim.QuotaExceeded
+	require.ErrorAs(t, err, &quota)
+	require.Equal(t, 1, quota.Has)
+}
+
 func ptr[T any](v T) *T { return &v }

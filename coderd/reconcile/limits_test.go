@@ -61,6 +61,40 @@ func TestMaximum_aFullPassAsksForNoOther(t *testing.T) {
 	require.Empty(t, full.Again)
 }
 
+// S5: what a chunk of creates holds back is created by the next passes, at once, though the next tick is far away.
+func TestChunk_theNextPassGoesOn(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Apply(t, `
+providers: [{name: sim, kind: sim, chunk: 2}]
+templates:
+  - name: a
+    provider: sim
+    spec: {}
+    presets: [{name: default, prebuilds: {instances: 9}}]
+`)
+	w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, Deaf: true})
+	coderdtest.Eventually(t, "all 9, by twos", func() bool { return w.Count(t, "a", "provisioning") == 9 })
+}
+
+// S4: a nudge has the headroom of the full pass before to spend. Once that is spent, the next one counts what there is: what
+// has ended since makes room, though the next tick is far away.
+func TestMaximum_isCountedOnceTheHeadroomIsSpent(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	maximum(t, w, 3, 2)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, Deaf: true})
+	coderdtest.Eventually(t, "2 of 3", func() bool { return w.Count(t, "a", "provisioning") == 2 })
+	var id uuid.UUID
+	require.NoError(t, w.Store.Pool.QueryRow(t.Context(), "SELECT id FROM workspaces LIMIT 1").Scan(&id))
+	_, err := r.Writer.Delete(t.Context(), workspaces.Actor{UserID: workspaces.Prewarm, Reason: "test"}, id, false)
+	require.NoError(t, err)
+	require.Equal(t, 1, w.Count(t, "a", "deleted"), "nothing of it was made")
+
+	r.Reconciler.Nudge(maximum(t, w, 3, 3)...)
+	coderdtest.Eventually(t, "3 of 3", func() bool { return w.Count(t, "a", "provisioning") == 3 })
+}
+
 // S4: the nudge of the end that frees a place looks again at what the maximum held back, of whatever template, though the
 // next tick is far away.
 func TestMaximum_isLookedAtAgainByTheEnd(t *testing.T) {

@@ -229,3 +229,29 @@ func TestRunners_busyAndMaximum(t *testing.T) {
 	require.Equal(t, 1, p.one(`SELECT count(*) FROM preset_status, jsonb_array_elements(ledger -> 'creates') l
 		WHERE l ->> 'reason' = 'runner maximum 2 of the preset, 1 busy'`))
 }
+
+// S4: a quarantined runner keeps its place under the preset's own maximum until it is known to be gone. Full passes and those of
+// nudges agree.
+func TestRunners_goneTakesNoPlace(t *testing.T) {
+	t.Parallel()
+	p := newRunnerPool(t, 3)
+	p.exec("UPDATE presets SET runner_maximum = 3")
+	p.exec("UPDATE workspaces SET state = 'ready', ready_at = now()")
+	held := func() int {
+		return p.one("SELECT count(*) FROM preset_status, jsonb_array_elements(ledger -> 'creates') l WHERE l ->> 'code' = 'runner_maximum'")
+	}
+	for name, pass := range map[string]func(){
+		"full":  p.pass,
+		"nudge": func() { p.replica.Reconciler.Nudge(p.template()) },
+	} {
+		p.exec(`UPDATE workspaces SET state = 'quarantined' WHERE id = (SELECT id FROM workspaces WHERE state = 'ready' LIMIT 1)`)
+		pass()
+		coderdtest.Eventually(t, name+": one is held back", func() bool { return held() == 1 })
+		require.Zero(t, p.Count(t, "a", "provisioning"), name)
+		p.exec("UPDATE workspaces SET gone_at = now() WHERE state = 'quarantined'")
+		pass()
+		coderdtest.Eventually(t, name+": one is made in its place", func() bool { return p.Count(t, "a", "provisioning") == 1 })
+		require.Zero(t, held(), name)
+		p.exec("UPDATE workspaces SET state = 'ready', ready_at = now() WHERE state = 'provisioning'")
+	}
+}

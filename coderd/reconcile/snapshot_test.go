@@ -99,6 +99,34 @@ func TestSnapshot_rowsOfEachPreset(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// C4: what is not wanted any more goes, down to the last, and its status says why. The pool beside it stays.
+func TestSnapshot_retired(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for code, sql := range map[string]string{
+		"template_deprecated": "UPDATE templates SET deprecated_at = now() WHERE name = 't1'",
+		"template_deleted":    "UPDATE templates SET deleted_at = now() WHERE name = 't1'",
+		"preset_removed":      "UPDATE presets SET deleted_at = now() WHERE template_id = md5('t1')::uuid",
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			store := dbtest.Open(t)
+			dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 2, Each: 2})
+			_, err := store.Pool.Exec(ctx, sql)
+			require.NoError(t, err)
+			pass(ctx, t, testReconciler(store, "one"))
+			var going, staying int
+			require.NoError(t, store.Pool.QueryRow(ctx, `SELECT count(i.*) FILTER (WHERE w.template_id = md5('t1')::uuid), count(*) - count(i.*)
+				FROM workspaces w LEFT JOIN intents i ON i.workspace_id = w.id`).Scan(&going, &staying))
+			require.Equal(t, []int{2, 2}, []int{going, staying})
+			var ledger string
+			require.NoError(t, store.Pool.QueryRow(ctx, `SELECT ledger::text FROM preset_status
+				WHERE preset_id = md5('p1')::uuid`).Scan(&ledger))
+			require.Contains(t, ledger, `"`+code+`"`)
+		})
+	}
+}
+
 // Preview has the plan of each preset, and the error of one that has no plan. It writes nothing.
 func TestPreview(t *testing.T) {
 	t.Parallel()

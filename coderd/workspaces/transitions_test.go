@@ -459,3 +459,29 @@ func TestForceOfWhatGoes(t *testing.T) {
 		require.True(t, forced)
 	}
 }
+
+// In a database that was put back from a backup all that was unclaimed is kept, whatever was done with it, and named to who restores.
+// All else stays as it is.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, s := range situations {
+		b.put(s, false, false)
+		before, held := b.dump(), b.look()
+		names, err := b.writer.Restored(t.Context(), b.Store, "restored")
+		require.NoError(t, err, s.name)
+		if !slices.Contains([]database.WorkspaceState{"provisioning", "starting", "ready", "standby"}, s.state) {
+			require.Empty(t, names, s.name)
+			require.Equal(t, before, b.dump(), s.name)
+			continue
+		}
+		require.Equal(t, []string{"w-" + b.ws.WorkspaceID.String()}, names, s.name)
+		got := b.look()
+		require.Equal(t, "quarantined", got.State, s.name)
+		require.Equal(t, []string{string(s.state) + " -> quarantined"}, got.History, s.name)
+		require.NotContains(t, []string{"pending", "running"}, got.OldJob, s.name)
+		require.Empty(t, got.Jobs, s.name)
+		require.True(t, got.Same, "%s: one transaction", s.name)
+		b.effects(t, s.name, event{name: "restored"}, s, held, got)
+	}
+}
