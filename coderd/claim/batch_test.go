@@ -4,12 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/quartz"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -351,4 +357,42 @@ func TestBatch_usedKey(t *testing.T) {
 	require.Equal(t, []uuid.UUID{fresh.ClaimID}, served(of(w.Owner, "k"), fresh))
 	require.Equal(t, []uuid.UUID{others.ClaimID}, served(others))
 	require.Equal(t, 3, w.Count(t, "a", "claimed"))
+}
+
+// beaten is a database in which batches of claims lose against other transactions, for so many times.
+type beaten struct {
+	*pgxpool.Pool
+	code  string
+	times atomic.Int64
+}
+
+func (b *beaten) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if strings.Contains(sql, "name: ClaimBatch ") && b.times.Add(-1) >= 0 {
+		return nil, &pgconn.PgError{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: b.code}
+	}
+	return b.Pool.Query(ctx, sql, args...)
+}
+
+// A batch that has lost against another transaction runs again, four times in all: who is in it does not hear of that.
+func TestBatch_lostToAnother(t *testing.T) {
+	t.Parallel()
+	w, r := still(t, 2)
+	db := &beaten{Pool: w.Store.Pool}
+	over := database.Over(db, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	o := r.Claims.Options
+	o.Writer, o.Registerer = workspaces.New(over, workspaces.NewID, "test"), prometheus.NewRegistry()
+	s := claim.New(o)
+	t.Cleanup(s.Close)
+	req := claim.Request{
+		UserID: w.Owner, OrganizationID: auth.DefaultOrganizationID, PresetID: w.Preset(t, "a"), Source: "test", Mode: database.ClaimModeRequire,
+	}
+	for _, db.code = range []string{"40001", "40P01"} {
+		db.times.Store(3)
+		res, err := s.Claim(t.Context(), req)
+		require.NoError(t, err, db.code)
+		require.NotNil(t, res.Workspace, res.Reason)
+	}
+	db.times.Store(1000)
+	_, err := s.Claim(t.Context(), req)
+	require.True(t, database.IsDeadlock(err), "%v", err)
 }

@@ -128,6 +128,17 @@ func (c cut) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	return c.Pool.Exec(ctx, sql, args...)
 }
 
+func (c cut) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if c.off.Load() {
+		return noRow{}
+	}
+	return c.Pool.QueryRow(ctx, sql, args...)
+}
+
+type noRow struct{}
+
+func (noRow) Scan(...any) error { return io.ErrUnexpectedEOF }
+
 // What cannot be taken back at once, as the database is away, is taken back later: its client is not there to do it.
 func TestLate_closedWithoutDatabase(t *testing.T) {
 	t.Parallel()

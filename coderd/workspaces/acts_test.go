@@ -65,3 +65,24 @@ func TestForceAt(t *testing.T) {
 		require.True(t, forced, s.name)
 	}
 }
+
+// What was gone, and comes back into its pool, takes its place of its provider's maximum: passes have one less to spend there until they
+// count again. What was there all the while has its place already.
+func TestReturn_takesPlace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.exec("INSERT INTO providers (name, kind, updated_at) VALUES ('another', 'sim', now())")
+	for _, c := range []struct{ gone, left, want int }{{0, 3, 3}, {1, 3, 2}, {1, 0, 0}} {
+		b.put(situation{state: "quarantined", providerID: "p"}, true, false)
+		b.exec("UPDATE workspaces SET gone_at = now() WHERE $1 = 1", c.gone)
+		b.exec("DELETE FROM headroom")
+		b.exec("INSERT INTO headroom (provider, maximum, instances) VALUES ('sim', 9, $1), ('another', 9, 5)", c.left)
+		_, err := b.writer.Retry(t.Context(), b.person(), b.ws.WorkspaceID)
+		require.NoError(t, err)
+		var left, elsewhere int
+		require.NoError(t, b.Store.Pool.QueryRow(t.Context(), `SELECT h.instances, o.instances FROM headroom h, headroom o
+			WHERE h.provider = 'sim' AND o.provider = 'another'`).Scan(&left, &elsewhere))
+		require.Equal(t, c.want, left)
+		require.Equal(t, 5, elsewhere)
+	}
+}
