@@ -4,10 +4,12 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/xerrors"
 
+	"github.com/prewarm-dev/prewarm/coderd/claim"
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
@@ -97,4 +99,53 @@ func TestRetry_deletesWhatTheNextAttemptMade(t *testing.T) {
 	close(drained)
 	coderdtest.Eventually(t, "another takes its place", settled(t, w, 1))
 	require.Equal(t, 1, w.Count(t, "a", "deleted"))
+}
+
+// A stop goes on after its lease was lost, and stops what was started meanwhile. What was claimed is started again for its
+// owner, and what is of the pool is replaced.
+func TestStop_stopsWhatWasStarted(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{true, false} {
+		t.Run(map[bool]string{true: "claimed", false: "of the pool"}[claimed], func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			w, p := newPowered(t, sim.Behavior{})
+			stopping, proceed := make(chan struct{}), make(chan struct{})
+			p.late.Store(new(func(lease context.Context) {
+				close(stopping)
+				<-lease.Done()
+				select {
+				case <-proceed:
+				case <-ctx.Done():
+				}
+			}))
+			tier(t, w, 1, "stopped")
+			r := w.Start(t, coderdtest.Config{Tick: 200 * time.Millisecond, Lease: 2 * time.Second})
+			<-stopping
+			const reason = "it was stopped by a worker that had lost its lease"
+			seen := func() (from, to string) { // what came of it, empty before
+				require.NoError(t, w.Store.Pool.QueryRow(ctx, `SELECT coalesce(max(from_state::text), ''), coalesce(max(to_state::text), '')
+					FROM workspace_history WHERE reason = $1`, reason).Scan(&from, &to))
+				return from, to
+			}
+			if !claimed {
+				tier(t, w, 1, "running")
+				coderdtest.Eventually(t, "it runs", func() bool { return w.Count(t, "go", "ready") == 1 })
+				close(proceed)
+				coderdtest.Eventually(t, "it is drained", func() bool { from, to := seen(); return from == "ready" && to == "draining" })
+				coderdtest.Eventually(t, "another takes its place", func() bool { return atRest(t, w, 1, 0) })
+				return
+			}
+			res, err := w.Claim(t, r, "go", claim.Request{})
+			require.NoError(t, err)
+			require.True(t, res.Standby)
+			require.Empty(t, usable(t, w, res.Workspace.ID))
+			close(proceed)
+			coderdtest.Eventually(t, "it is started again", func() bool { from, to := seen(); return from == "claimed" && to == "claimed" })
+			require.Empty(t, usable(t, w, res.Workspace.ID))
+			inst, err := w.Cloud.Get(ctx, provider.Ref{Name: res.Workspace.Name})
+			require.NoError(t, err)
+			require.Equal(t, provider.StatusRunning, inst.Status)
+		})
+	}
 }

@@ -118,3 +118,55 @@ func TestLeaseJobs_siteWithoutReplicas(t *testing.T) {
 		}
 	}
 }
+
+// An open breaker holds up what makes, changes or deletes resources at its provider and site, and nothing elsewhere. One that
+// calls have opened holds up no delete, and no breaker holds up a start, a forced delete or what asks for nothing.
+func TestLeaseJobs_breaker(t *testing.T) {
+	t.Parallel()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 1})
+	type breaker struct {
+		provider, site string
+		open, byCalls  bool
+	}
+	listing := breaker{"sim", "here", true, false}
+	calls := breaker{"sim", "here", true, true}
+	for _, c := range []struct {
+		breaker
+		kind   database.JobKind
+		force  bool
+		leased bool
+	}{
+		{listing, database.JobKindCreate, false, false},
+		{listing, database.JobKindReset, false, false},
+		{listing, database.JobKindStop, false, false},
+		{listing, database.JobKindDelete, false, false},
+		{listing, database.JobKindDelete, true, true},
+		{listing, database.JobKindStart, false, true},
+		{listing, database.JobKindProbe, false, true},
+		{listing, database.JobKindDrain, false, true},
+		{calls, database.JobKindCreate, false, false},
+		{calls, database.JobKindDelete, false, true},
+		{breaker{"sim", "here", false, false}, database.JobKindCreate, false, true},
+		{breaker{"sim", "here", false, false}, database.JobKindDelete, false, true},
+		{breaker{"sim", "there", true, false}, database.JobKindCreate, false, true},
+		{breaker{"other", "here", true, false}, database.JobKindDelete, false, true},
+	} {
+		for _, sql := range []string{"DELETE FROM jobs", "DELETE FROM inventories"} {
+			_, err := store.Pool.Exec(t.Context(), sql)
+			require.NoError(t, err)
+		}
+		_, err := store.Pool.Exec(t.Context(), `INSERT INTO inventories (provider, site, leased_until, due_at, full_at, opened_at, reason, by_calls)
+			VALUES ($1, $2, now(), now(), now(), CASE WHEN $3::boolean THEN now() END, CASE WHEN $3 THEN 'no answer' ELSE '' END, $4)`,
+			c.provider, c.site, c.open, c.byCalls)
+		require.NoError(t, err)
+		_, err = store.Pool.Exec(t.Context(), `INSERT INTO jobs (id, workspace_id, incarnation, kind, provider, site, force, due_at, created_at)
+			SELECT gen_random_uuid(), id, incarnation, $1, 'sim', 'here', $2, now(), now() FROM workspaces`, c.kind, c.force)
+		require.NoError(t, err)
+		jobs, err := lifecycledb.New(store).LeaseJobs(t.Context(), lifecycledb.LeaseJobsParams{
+			Replica: "a", LeaseS: time.Minute.Seconds(), OwnSite: "here", Kind: c.kind, Provider: "sim", MaxJobs: 10,
+		})
+		require.NoError(t, err)
+		require.Equal(t, c.leased, len(jobs) == 1, "%+v", c)
+	}
+}

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"cdr.dev/slog"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/coderdtest"
 	"github.com/prewarm-dev/prewarm/coderd/provider"
+	"github.com/prewarm-dev/prewarm/coderd/replica"
 )
 
 // TestC8_failuresTogetherCountOnce: ten creates that fail at once, for good, are one round of failures and one cause, and
@@ -87,4 +89,36 @@ func TestC8_outageDoesNotReachTheHardLimit(t *testing.T) {
 		})
 		r.Stop()
 	}
+}
+
+// An intent that cannot be carried out stops no other, and is tried again after a pause, not at once.
+func TestIntents_fail(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	w, _ := newWorld(t)
+	clock, pauses := newStepped(t, "lifecycle", "intents")
+	log := &messages{}
+	r := w.Start(t, coderdtest.Config{Deaf: true, NoPass: true, Parts: func(p *replica.Parts) { p.Clock, p.Log = clock, slog.Make(log) }})
+	t.Cleanup(pauses.Close)
+	paused(t, pauses)
+	for _, sql := range []string{
+		"CREATE FUNCTION kept() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the disk is full'; END $$",
+		"CREATE TRIGGER kept BEFORE DELETE ON intents FOR EACH ROW WHEN (OLD.reason <> 'the last') EXECUTE FUNCTION kept()",
+		`INSERT INTO intents (workspace_id, incarnation, kind, reason, created_at)
+			SELECT gen_random_uuid(), 1, 'drain', CASE n WHEN 50 THEN 'the last' ELSE 'stuck' END, now() + n * interval '1 second'
+			FROM generate_series(1, 50) n`, // as many as are read at a time
+	} {
+		_, err := w.Store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	for range 2 {
+		r.Worker.Wake()
+		paused(t, pauses)
+	}
+	var left int
+	require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT count(*) FROM intents WHERE reason = 'stuck'").Scan(&left))
+	require.Equal(t, 49, left)
+	require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT count(*) FROM intents").Scan(&left))
+	require.Equal(t, 49, left, "what can be carried out is")
+	require.Equal(t, 2*49, log.counted()["carry out an intent"], "each is tried once before each pause")
 }

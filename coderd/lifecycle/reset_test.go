@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -145,4 +146,49 @@ func TestReset_fails(t *testing.T) {
 		res.Workspace.ID).Scan(&fault, &streaks))
 	require.Regexp(t, `^reset: reset workspace prebuild-\w+: disk on fire$`, fault)
 	require.Zero(t, streaks)
+}
+
+// issuing is a resetting cloud whose instances all get tokens.
+type issuing struct{ *resetting }
+
+func (issuing) TakesTokens() {}
+
+// G7: what a reset was about to hand over is a token that is refused once the reset is another worker's. That one does not
+// reset again: the workspace is deleted, with the cause.
+func TestReset_interrupted(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	p := &resetting{told: &told{}}
+	w := coderdtest.NewWorldWith(t, sim.Behavior{}, func(cloud provider.Provider) provider.Provider {
+		p.Provider = cloud
+		return issuing{p}
+	})
+	hung := make(chan struct{})
+	var first atomic.Bool
+	p.reset = func(ctx context.Context) error {
+		if first.CompareAndSwap(false, true) {
+			close(hung)
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	onePool(t, w).Stop()
+	r := w.Start(t, coderdtest.Config{NoPass: true, Grace: 1})
+	res, err := w.Claim(t, r, "a", claim.Request{})
+	require.NoError(t, err)
+	require.NotNil(t, res.Workspace, res.Reason)
+	id := res.Workspace.ID
+	_, err = r.Writer.Release(ctx, workspaces.Actor{UserID: w.Owner, Source: "test", Reason: "released"}, id)
+	require.NoError(t, err)
+	r.Worker.Wake()
+	<-hung
+	r.Stop()
+	r = w.Start(t, coderdtest.Config{NoPass: true})
+	coderdtest.Eventually(t, "it is deleted", func() bool { return stateOf(t, w, id) == "deleted" })
+	require.Len(t, p.requests(), 1)
+	var fault string
+	require.NoError(t, w.Store.Pool.QueryRow(ctx, "SELECT fault FROM workspaces WHERE id = $1", id).Scan(&fault))
+	require.Equal(t, "reset: reset was interrupted: its replica went away", fault)
+	r.Stop()
+	require.Equal(t, map[string]float64{"failed": 1}, r.Counted(t, "prewarm_workspace_resets_total", "outcome"))
 }

@@ -29,6 +29,7 @@ type powered struct {
 	failed atomic.Bool // starts, for good
 	broken atomic.Bool // stops, for now
 	starts atomic.Int32
+	late   atomic.Pointer[func(context.Context)] // before the next stop, which then heeds its context no more
 
 	marks atomic.Int32
 	held  atomic.Pointer[chan struct{}] // marks end with it; nil: at once
@@ -56,6 +57,10 @@ func (p *powered) Start(ctx context.Context, ref provider.Ref) error {
 func (p *powered) Stop(ctx context.Context, ref provider.Ref) error {
 	if p.broken.Load() {
 		return errors.New("busy")
+	}
+	if late := p.late.Swap(nil); late != nil {
+		(*late)(ctx)
+		ctx = context.WithoutCancel(ctx)
 	}
 	return p.power.Stop(ctx, ref)
 }
