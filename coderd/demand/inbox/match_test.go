@@ -84,9 +84,9 @@ func TestMatch(t *testing.T) {
 		{
 			"spread takes the emptiest by share",
 			[]pool{aPool("t/a", 0, 2, "x"), aPool("t/b", 0, 4, "x")},
-			[]queued{aJob(1, "x"), aJob(2, "x"), aJob(3, "x")},
+			[]queued{aJob(1, "x"), aJob(2, "x"), aJob(3, "x"), aJob(4, "x")},
 			true,
-			[]string{"t/a", "t/b", "t/b"},
+			[]string{"t/a", "t/b", "t/b", "t/a"},
 		},
 		{
 			"spread by number where one has no maximum",

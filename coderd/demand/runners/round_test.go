@@ -131,6 +131,26 @@ func TestRoundOnce(t *testing.T) {
 	require.Equal(t, 1, w.cloud.listings())
 }
 
+// Rounds that begin together end each by itself: the error of one forge is not recorded for another.
+func TestRounds_errorOfOneForge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	down := uuid.New()
+	w.exec(`INSERT INTO forge_entities (id, organization_id, name, scope, path, credential_id, webhook_secret, sealed_by,
+		  created_at, updated_at)
+		SELECT $1, organization_id, 'bank', scope, 'bank', credential_id, '', 'k', now(), now() FROM forge_entities`, down)
+	w.service.Directory = directory{w.entity: w.cloud, down: &cloud{fail: errors.New("500 Internal Server Error")}}
+	require.NoError(t, w.service.Rounds(t.Context()))
+	how := `SELECT concat_ws(', ', error, succeeded_at IS NOT NULL, wait_until IS NOT NULL) FROM forge_status WHERE entity_id = $1`
+	require.Equal(t, "list runners: 500 Internal Server Error, f, t", w.text(how, down))
+	require.Equal(t, ", t, f", w.text(how, w.entity))
+}
+
+// directory has a forge for each entity.
+type directory map[uuid.UUID]forge.Forge
+
+func (d directory) Forge(_ context.Context, id uuid.UUID) (forge.Forge, error) { return d[id], nil }
+
 // What else is asked in a round is asked after the listing; its error is shown, and takes nothing from what was listed.
 func TestRoundHook(t *testing.T) {
 	t.Parallel()
@@ -156,15 +176,19 @@ func TestForgotten(t *testing.T) {
 	w := newWorld(t, 1)
 	old, fresh, online, live := w.put("deleted", workspaces.Prewarm), w.put("deleted", workspaces.Prewarm),
 		w.put("deleted", workspaces.Prewarm), w.put("ready", workspaces.Prewarm)
+	refused := w.put("deleted", workspaces.Prewarm)
 	w.exec("UPDATE workspaces SET deleted_at = now() WHERE id = $1", fresh.id)
-	for _, it := range []ws{old, fresh, live} {
+	for _, it := range []ws{old, fresh, live, refused} {
 		w.cloud.set(it.name, forge.Offline)
 	}
+	w.cloud.busy[w.cloud.runners[refused.name].ID] = true // the forge still waits for its job
 	w.cloud.set(online.name, forge.Idle)
 	w.cloud.set("prebuild-of-somebody-else", forge.Offline)
 	require.NoError(t, w.service.Rounds(context.Background()))
 	require.NotContains(t, w.cloud.names(), old.name)
-	require.Len(t, w.cloud.names(), 4)
+	require.Len(t, w.cloud.names(), 5)
+	require.Equal(t, "1", w.text("SELECT count(*) FROM forge_status WHERE error = '' AND succeeded_at IS NOT NULL"),
+		"neither a removal nor a runner that has a job is an error of the round")
 }
 
 // What is kept to be looked at is unregistered, so that it is given no job; one that has a job goes on, and is asked for again.
