@@ -8,6 +8,7 @@ import (
 
 	"github.com/prewarm-dev/prewarm/coderd/instance"
 	"github.com/prewarm-dev/prewarm/database"
+	"github.com/prewarm-dev/prewarm/database/instancedb"
 )
 
 // The secrets of a claim are wiped once the agent reports that it has written them, and those of no other claim.
@@ -41,4 +42,35 @@ func TestReport_secretsWritten(t *testing.T) {
 		requireKept(false, claimID)
 	}
 	requireKept(true, other)
+}
+
+// An agent whose token is of an older key is given one of the newest, for as long as it asks with the older. Once it uses that, the
+// older key goes, and the agent is still heard.
+func TestReport_renewsTheToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1, 0)
+	report := func(token string) string {
+		t.Helper()
+		i, err := w.service.Authenticate(t.Context(), token)
+		require.NoError(t, err)
+		renewed, err := w.service.Report(t.Context(), i, instance.Report{Status: database.AgentStatusReady})
+		require.NoError(t, err)
+		return renewed
+	}
+	first := w.token(w.service)
+	require.Empty(t, report(first), "it is of the newest")
+	w.rotate(w.service)
+	require.NotEmpty(t, report(first))
+	renewed := report(first)
+	require.NotEmpty(t, renewed, "the answer before may have been lost")
+	require.Empty(t, report(renewed))
+
+	w.exec("UPDATE signing_keys SET created_at = created_at - interval '2 minutes'")
+	retired, err := instancedb.New(w.store).RetireSigningKeys(t.Context(), false)
+	require.NoError(t, err)
+	require.Len(t, retired, 1)
+	w.service.Forget()
+	_, err = w.service.Authenticate(t.Context(), first)
+	require.Error(t, err)
+	require.Empty(t, report(renewed))
 }

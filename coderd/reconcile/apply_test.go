@@ -201,6 +201,25 @@ func TestApply_nameInUse(t *testing.T) {
 	}
 }
 
+// C17: what is to be stopped is asked for once, also where it is only one.
+func TestApply_oneMove(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1, Each: 2})
+	_, err := store.Pool.Exec(ctx, "UPDATE presets SET standby_running = '50%'")
+	require.NoError(t, err)
+	r := testReconciler(store, "one")
+	for _, moves := range []int{1, 0} { // of a pass
+		res, err := r.pass(ctx, nil)
+		require.NoError(t, err)
+		require.Equal(t, moves, res.Moves)
+		var kinds []string
+		require.NoError(t, store.Pool.QueryRow(ctx, "SELECT array_agg(kind::text) FROM standby_moves").Scan(&kinds))
+		require.Equal(t, []string{"stop"}, kinds)
+	}
+}
+
 // A pass ends after its deadline, whatever it waits for, and leaves the lock to others.
 func TestPass_deadline(t *testing.T) {
 	t.Parallel()

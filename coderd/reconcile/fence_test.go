@@ -11,12 +11,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/coderd/hints"
 	"github.com/prewarm-dev/prewarm/coderd/workspaces"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
+	"github.com/prewarm-dev/prewarm/database/reconciledb"
 	"github.com/prewarm-dev/prewarm/database/viewsdb"
 )
 
@@ -78,4 +80,47 @@ func loseOne(ctx context.Context, t *testing.T, r *Reconciler) {
 	require.NoError(t, r.Store.Pool.QueryRow(ctx, "SELECT id FROM workspaces WHERE state = 'provisioning' LIMIT 1").Scan(&id))
 	_, err := r.Writer.Delete(ctx, workspaces.Actor{UserID: workspaces.Prewarm, Reason: "test"}, id, false)
 	require.NoError(t, err)
+}
+
+// A replica that is frozen in a pass stops the pool for seconds: another ends the pass, counts it, and makes its own. A pass that
+// is another one by then is given its own time.
+func TestWatchHolder(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1})
+	r := testReconciler(store, "waits")
+	clock := quartz.NewMock(t).WithLogger(quartz.NoOpLogger)
+	r.Clock = clock
+	frozen, err := store.Pool.Acquire(ctx)
+	require.NoError(t, err)
+	defer frozen.Release()
+	hold := func() pgx.Tx {
+		tx, err := frozen.Begin(ctx)
+		require.NoError(t, err)
+		locked, err := reconciledb.New(tx).TryPassLock(ctx)
+		require.NoError(t, err)
+		require.True(t, locked)
+		return tx
+	}
+	wait := func(seconds int) float64 {
+		for range seconds {
+			require.ErrorIs(t, r.run(ctx, "tick", nil), errBusy)
+			clock.Advance(time.Second)
+		}
+		var ended dto.Metric
+		require.NoError(t, r.metrics.frozen.Write(&ended))
+		return ended.GetCounter().GetValue()
+	}
+	first := hold()
+	require.Zero(t, wait(10))
+	require.NoError(t, first.Commit(ctx))
+	second := hold() // of the same backend
+	require.Zero(t, wait(10))
+	_, err = second.Exec(ctx, "SELECT")
+	require.NoError(t, err)
+	require.InDelta(t, 1, wait(1), 0)
+	require.Eventually(t, func() bool { return r.run(ctx, "tick", nil) == nil }, time.Minute, 10*time.Millisecond)
+	_, err = second.Exec(ctx, "SELECT")
+	require.Error(t, err)
 }

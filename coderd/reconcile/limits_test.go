@@ -77,6 +77,31 @@ templates:
 	coderdtest.Eventually(t, "all 9, by twos", func() bool { return w.Count(t, "a", "provisioning") == 9 })
 }
 
+// S5: what a pass creates counts against its provider's rate in the next one, and against that of no other provider.
+func TestRate_ofEachProvider(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	w.Apply(t, `
+providers:
+  - {name: sim, kind: sim, create_every: 1h, create_burst: 2}
+  - {name: other, kind: sim, create_every: 1h, create_burst: 3}
+templates:
+  - {name: a, provider: sim, spec: {}, presets: [{name: default, prebuilds: {instances: 9}}]}
+  - {name: b, provider: other, spec: {}, presets: [{name: default, prebuilds: {instances: 9}}]}
+`)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, NoPass: true})
+	created := func() []int {
+		_, err := r.Reconciler.Pass(t.Context())
+		require.NoError(t, err)
+		return []int{w.Count(t, "a", "provisioning"), w.Count(t, "b", "provisioning")}
+	}
+	require.Equal(t, []int{2, 3}, created())
+	require.Equal(t, []int{2, 3}, created())
+	_, err := w.Store.Pool.Exec(t.Context(), "UPDATE create_rates SET full_at = full_at - interval '1 hour' WHERE provider = 'sim'")
+	require.NoError(t, err)
+	require.Equal(t, []int{3, 3}, created())
+}
+
 // S4: a nudge has the headroom of the full pass before to spend. Once that is spent, the next one counts what there is: what
 // has ended since makes room, though the next tick is far away.
 func TestMaximum_isCountedOnceTheHeadroomIsSpent(t *testing.T) {

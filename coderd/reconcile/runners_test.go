@@ -143,8 +143,9 @@ func TestRunners_forgeIsStopped(t *testing.T) {
 	require.Zero(t, p.going())
 	p.exec("UPDATE forge_entities SET drain_at = now()")
 	p.exec(`INSERT INTO forge_runners (workspace_id, incarnation, preset_id, entity_id, name, created_at, status_at, status_since, status)
-		SELECT id, incarnation, preset_id, $1, name, now(), now(), now(), 'active' FROM workspaces ORDER BY id LIMIT 1
-		ON CONFLICT (workspace_id, incarnation) DO UPDATE SET status = 'active'`, p.entity)
+		SELECT id, incarnation, preset_id, $1, name, now(), now(), now(),
+			CASE row_number() OVER (ORDER BY id) WHEN 1 THEN 'active'::forge_runner_status ELSE 'idle' END
+		FROM workspaces ON CONFLICT (workspace_id, incarnation) DO UPDATE SET status = excluded.status`, p.entity)
 	p.pass()
 	require.Equal(t, 1, p.going(), "the other one has a job")
 	require.Zero(t, p.one(`SELECT count(*) FROM intents i JOIN forge_runners r USING (workspace_id) WHERE r.status = 'active'`))

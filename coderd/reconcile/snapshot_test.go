@@ -127,6 +127,35 @@ func TestSnapshot_retired(t *testing.T) {
 	}
 }
 
+// S3: nothing is created at a provider whose breaker is open, however well another one is listed. One of its own sites that works
+// is enough.
+func TestSnapshot_breakerOfEachProvider(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	store := dbtest.Open(t)
+	dbtest.Fleet(t, store, dbtest.FleetSize{Pools: 1})
+	exec := func(sql string) {
+		t.Helper()
+		_, err := store.Pool.Exec(ctx, sql)
+		require.NoError(t, err)
+	}
+	exec("UPDATE presets SET instances = 2")
+	exec("INSERT INTO providers (name, kind, updated_at) VALUES ('other', 'sim', now())")
+	exec(`INSERT INTO inventories (provider, site, leased_until, due_at, full_at, complete_at, opened_at, reason) VALUES
+		('other', '', now(), now(), now(), now(), NULL, ''), ('sim', 'near', now(), now(), now(), now(), now(), 'the listing failed')`)
+	r := testReconciler(store, "one")
+	pass(ctx, t, r)
+	require.Zero(t, count(ctx, t, store, "t1"))
+	var ledger string
+	require.NoError(t, store.Pool.QueryRow(ctx, "SELECT ledger::text FROM preset_status").Scan(&ledger))
+	require.Contains(t, ledger, "the listing failed")
+
+	exec(`INSERT INTO inventories (provider, site, leased_until, due_at, full_at, complete_at)
+		VALUES ('sim', 'far', now(), now(), now(), now())`)
+	pass(ctx, t, r)
+	require.Equal(t, 2, count(ctx, t, store, "t1"))
+}
+
 // Preview has the plan of each preset, and the error of one that has no plan. It writes nothing.
 func TestPreview(t *testing.T) {
 	t.Parallel()
