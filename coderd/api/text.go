@@ -18,47 +18,67 @@ const maxLine = 1_000
 
 // checkLines refuses texts of a request that could steer the terminal, log or page in which others see them.
 func checkLines(in any) error {
-	var details []error
-	hostileLines(reflect.ValueOf(in), "", &details)
-	if len(details) == 0 {
+	hostile := hostileLines(reflect.ValueOf(in))
+	if len(hostile) == 0 {
 		return nil
+	}
+	details := make([]error, len(hostile))
+	for i, d := range hostile {
+		d.Location = strings.TrimPrefix(d.Location, ".")
+		details[i] = d
 	}
 	return huma.Error422UnprocessableEntity("validation failed", details...)
 }
 
-func hostileLines(v reflect.Value, at string, details *[]error) {
+// hostileLines are the details of such texts in a value, by where they are in it. Every request is looked through, and hardly one
+// has any: names and tags of fields are read only where there is one.
+func hostileLines(v reflect.Value) (all []*huma.ErrorDetail) {
 	switch v.Kind() { //nolint:exhaustive // others have no texts, or a handler's own
 	case reflect.Pointer:
-		hostileLines(v.Elem(), at, details)
+		return hostileLines(v.Elem())
 	case reflect.Slice:
+		if k := v.Type().Elem().Kind(); k != reflect.Struct && k != reflect.Pointer {
+			return nil
+		}
 		for i := range v.Len() {
-			if k := v.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer {
-				hostileLines(v.Index(i), at+"["+strconv.Itoa(i)+"]", details)
+			for _, d := range hostileLines(v.Index(i)) {
+				d.Location = "[" + strconv.Itoa(i) + "]" + d.Location
+				all = append(all, d)
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			if !field.IsExported() {
-				continue
-			}
-			value, path := v.Field(i), strings.TrimPrefix(at+"."+nameOf(field), ".")
-			if value.Kind() == reflect.Pointer && !value.IsNil() {
-				value = value.Elem()
-			}
-			if value.Kind() != reflect.String {
-				hostileLines(value, path, details)
-				continue
-			}
-			limit, err := strconv.Atoi(field.Tag.Get("maxLength"))
-			if text := value.String(); err == nil && limit <= maxLine && printable.Text(text) != text {
-				*details = append(*details, &huma.ErrorDetail{
-					Location: path, Value: printable.Text(text),
-					Message: "has control characters, or invisible ones that change how others are shown: leave them out",
-				})
+			for _, d := range hostileField(v, i) {
+				d.Location = "." + nameOf(v.Type().Field(i)) + d.Location
+				all = append(all, d)
 			}
 		}
 	}
+	return all
+}
+
+func hostileField(v reflect.Value, i int) []*huma.ErrorDetail {
+	value := v.Field(i)
+	if !value.CanInterface() { // it is not exported
+		return nil
+	}
+	if value.Kind() == reflect.Pointer && !value.IsNil() {
+		value = value.Elem()
+	}
+	if value.Kind() != reflect.String {
+		return hostileLines(value)
+	}
+	text := value.String()
+	shown := printable.Text(text)
+	if shown == text {
+		return nil
+	}
+	if limit, err := strconv.Atoi(v.Type().Field(i).Tag.Get("maxLength")); err != nil || limit > maxLine {
+		return nil
+	}
+	return []*huma.ErrorDetail{{
+		Value: shown, Message: "has control characters, or invisible ones that change how others are shown: leave them out",
+	}}
 }
 
 // nameOf is what a request calls a field.
