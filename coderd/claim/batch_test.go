@@ -378,7 +378,7 @@ func TestBatch_lostToAnother(t *testing.T) {
 	t.Parallel()
 	w, r := still(t, 2)
 	db := &beaten{Pool: w.Store.Pool}
-	over := database.Over(db, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	over := over(db)
 	o := r.Claims.Options
 	o.Writer, o.Registerer = workspaces.New(over, workspaces.NewID, "test"), prometheus.NewRegistry()
 	s := claim.New(o)

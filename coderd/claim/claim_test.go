@@ -344,7 +344,7 @@ func TestClaim_parameters(t *testing.T) {
 	}
 }
 
-// Who waits for a workspace that is ready is told of what went wrong with its own handover, and of no other.
+// The answer to a claim with wait_ready says what went wrong with the handover of its own workspace, and of no other.
 func TestReady_handover(t *testing.T) {
 	t.Parallel()
 	w, worker := still(t, 3)
@@ -372,7 +372,7 @@ func TestReady_handover(t *testing.T) {
 	}
 }
 
-// Who waits for a workspace that is ready is told of an error, and is not owed the workspace, unless asked again with the key.
+// A claim with wait_ready that ends in an error gives its workspace back, unless its caller asks again with the key.
 func TestReady_error(t *testing.T) {
 	t.Parallel()
 	w, r := still(t, 3) // one for each claim, should the second be taken back before it is asked for again

@@ -92,6 +92,20 @@ func TestLate_closedTogether(t *testing.T) {
 	require.Equal(t, 2, w.Count(t, "a", "claimed"))
 }
 
+// over is a store on a database that a test makes.
+func over(conn database.Conn) *database.Store {
+	return database.Over(conn, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+}
+
+// givenBack waits until no workspace of the pool is claimed, as time goes on for the claims that are settled.
+func givenBack(t *testing.T, w *coderdtest.World, clock *quartz.Mock) {
+	t.Helper()
+	coderdtest.Eventually(t, "it is given back", func() bool {
+		clock.Advance(2 * time.Second).MustWait(t.Context())
+		return w.Count(t, "a", "claimed") == 0
+	})
+}
+
 // deaf commits, and does not hear of it while answers are lost.
 type deaf struct {
 	*pgxpool.Pool
@@ -145,7 +159,7 @@ func TestLate_closedWithoutDatabase(t *testing.T) {
 	w, r := still(t, 2)
 	clock, off := quartz.NewMock(t), new(atomic.Bool)
 	r.Claims.Clock = clock
-	r.Claims.Store = database.Over(cut{r.Store.Pool, off}, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	r.Claims.Store = over(cut{r.Store.Pool, off})
 	for _, key := range []string{"", "k"} {
 		asked := 0
 		closed := func() bool {
@@ -157,10 +171,7 @@ func TestLate_closedWithoutDatabase(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 1, w.Count(t, "a", "claimed"))
 		off.Store(false)
-		coderdtest.Eventually(t, "it is given back", func() bool {
-			clock.Advance(2 * time.Second).MustWait(t.Context())
-			return w.Count(t, "a", "claimed") == 0
-		})
+		givenBack(t, w, clock)
 	}
 	require.Equal(t, 2, count(t, w, "claims WHERE state = 'released' AND idempotency_key IS NULL"))
 }
@@ -172,7 +183,7 @@ func TestLate_unknownTogether(t *testing.T) {
 	w, r := still(t, 4)
 	clock, lost := quartz.NewMock(t), new(atomic.Bool)
 	r.Claims.Clock = clock
-	r.Claims.Store = database.Over(deaf{r.Store.Pool, lost}, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	r.Claims.Store = over(deaf{r.Store.Pool, lost})
 	lost.Store(true)
 	for _, key := range []string{"k", ""} {
 		_, err := w.Claim(t, r, "a", claim.Request{Count: 2, Key: key})

@@ -78,7 +78,7 @@ func TestReady_withoutDatabase(t *testing.T) {
 	w, r := still(t, 1)
 	clock, off := quartz.NewMock(t), new(atomic.Bool)
 	r.Claims.Clock = clock
-	r.Claims.Store = database.Over(cut{r.Store.Pool, off}, quartz.NewReal(), func(most time.Duration) time.Duration { return most })
+	r.Claims.Store = over(cut{r.Store.Pool, off})
 	r.Claims.HandOver = func(context.Context, ...uuid.UUID) error {
 		off.Store(true)
 		return nil
@@ -87,8 +87,5 @@ func TestReady_withoutDatabase(t *testing.T) {
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, 1, w.Count(t, "a", "claimed"))
 	off.Store(false)
-	coderdtest.Eventually(t, "it is given back", func() bool {
-		clock.Advance(2 * time.Second).MustWait(t.Context())
-		return w.Count(t, "a", "claimed") == 0
-	})
+	givenBack(t, w, clock)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/provider/sim"
 )
 
-// Who asks again for a claim out of standby is told how far the start of its own workspace is.
+// A claim out of standby that is asked for again is answered with how far the start of its own workspace is.
 func TestStandby_askedAgain(t *testing.T) {
 	t.Parallel()
 	w := coderdtest.NewWorld(t, sim.Behavior{})

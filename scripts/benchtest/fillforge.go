@@ -16,9 +16,9 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
-// fillForge makes two forges, and jobs of the first: some that nothing can serve, some that wait, some that run on the ready
-// prebuilds of the pools named, which become runners by it, and some hundred that ended. Nobody is at the forges' addresses, and so nobody asks there before tomorrow: what a page shows does not hang on how
-// long ago they were made.
+// fillForge makes three forges, and jobs of the first: some that nothing can serve, some that wait, some that run on the ready
+// prebuilds of the pools named, which become runners by it, and some hundred that ended. Nobody is at the forges' addresses. They
+// are due to be asked tomorrow, so that what a page shows does not hang on how long ago they were made.
 func fillForge(ctx context.Context, address string, pools []string) {
 	store := get(database.Open(ctx, address, database.Options{Replica: "fill"}))
 	defer store.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/prewarm-dev/prewarm/coderd/demand/forge"
 )
 
-// Whoever watches jobs is told when a job has changed. Forges tell the same job again and again, and late: that is no news.
+// A job that has changed is news to those that watch jobs. Forges report the same job several times, and late: that is no news.
 func TestMerge_news(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -117,7 +117,7 @@ type tight struct {
 
 func (f *tight) Rate() forge.Rate { return f.rate }
 
-// However many repositories there are, each has its turn, no turn is empty, and then it begins anew.
+// With any number of repositories each has its turn, no turn is empty, and after the last the first is next.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4*mostRepositories; n++ {
