@@ -13,9 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 	"golang.org/x/xerrors"
 )
 
@@ -175,18 +173,6 @@ func ConfigureSession(config *pgx.ConnConfig, replica string) {
 	setDefault(config.RuntimeParams, "jit", "off")
 	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	config.DialFunc = (&net.Dialer{KeepAlive: keepAlive}).DialContext
-}
-
-// mapTypes makes timestamps come out in UTC; otherwise they would be in the time zone of the machine. UUIDs travel as their
-// 16 bytes: pgx itself does not know the type that we use and would format and parse each of them, at many times the cost.
-func mapTypes(_ context.Context, conn *pgx.Conn) error {
-	pgxuuid.Register(conn.TypeMap())
-	conn.TypeMap().RegisterType(&pgtype.Type{
-		Name:  "timestamptz",
-		OID:   pgtype.TimestamptzOID,
-		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
-	})
-	return nil
 }
 
 func setDefault(params map[string]string, name, value string) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/stretchr/testify/require"
 
 	"github.com/prewarm-dev/prewarm/database"
@@ -83,4 +84,29 @@ func TestEnsureInstallation_oneForAllReplicas(t *testing.T) {
 	for _, id := range ids {
 		require.Equal(t, ids[0], id)
 	}
+}
+
+// UUIDs travel as their bytes: nothing is allocated for one, and none is made a text and parsed again.
+func TestOpen_uuids(t *testing.T) {
+	ctx := context.Background()
+	store := dbtest.OpenURL(t, dbtest.URL(t), database.Options{})
+	id := uuid.New()
+	var one, none uuid.UUID
+	var pointer, nothing *uuid.UUID
+	var list []uuid.UUID
+	require.NoError(t, store.Pool.QueryRow(ctx, "SELECT $1::uuid, NULL::uuid, $1::uuid, NULL::uuid, ARRAY[$1::uuid]", id).
+		Scan(&one, &none, &pointer, &nothing, &list))
+	require.Equal(t, id, one)
+	require.Equal(t, uuid.Nil, none)
+	require.Equal(t, &id, pointer)
+	require.Nil(t, nothing)
+	require.Equal(t, []uuid.UUID{id}, list)
+
+	conn, err := store.Pool.Acquire(ctx)
+	require.NoError(t, err)
+	defer conn.Release()
+	scan := conn.Conn().TypeMap().PlanScan(pgtype.UUIDOID, pgtype.BinaryFormatCode, &one)
+	src := id[:]
+	require.Zero(t, testing.AllocsPerRun(100, func() { require.NoError(t, scan.Scan(src, &one)) }))
+	require.Error(t, scan.Scan(src[:15], &one))
 }

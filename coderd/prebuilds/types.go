@@ -74,7 +74,6 @@ func (ps Pauses) of(p *Preset) (Pause, bool) {
 type Preset struct {
 	ID           uuid.UUID
 	Template     string // for reasons and order only
-	Version      int    // the active one's number, for the log only; 0: none
 	Name         string
 	Provider     string
 	PoolKey      uuid.UUID // what a prebuild must carry to be of the active version

@@ -7,10 +7,12 @@ import (
 
 	"cdr.dev/slog"
 	"github.com/google/uuid"
+	"golang.org/x/xerrors"
 
 	"github.com/prewarm-dev/prewarm/coderd/explain"
 	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/coderd/prebuilds"
+	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
 )
 
@@ -30,14 +32,15 @@ type Decision struct {
 }
 
 // decisions lists what changes something, in the order of the snapshot.
-func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
+func decisions(ctx context.Context, db database.DBTX, snap snapshot, plans []*prebuilds.Plan) ([]Decision, error) {
 	var made []Decision
+	var templates []uuid.UUID // of each
 	for i, p := range plans {
 		if p == nil || p.Create == 0 && len(p.Intents) == 0 && len(p.Moves) == 0 {
 			continue
 		}
 		d := Decision{
-			Template: snap.Presets[i].Template, Version: snap.Presets[i].Version, Preset: snap.Presets[i].Name,
+			Template: snap.Presets[i].Template, Preset: snap.Presets[i].Name,
 			Counts: p.Counts, Create: p.Create, Reasons: explain.Reasons(p.Ledger), Intents: p.Intents,
 		}
 		for _, in := range p.Intents {
@@ -54,9 +57,20 @@ func decisions(snap snapshot, plans []*prebuilds.Plan) []Decision {
 				d.Start++
 			}
 		}
-		made = append(made, d)
+		made, templates = append(made, d), append(templates, snap.Presets[i].TemplateID)
 	}
-	return made
+	if len(made) == 0 {
+		return nil, nil
+	}
+	rows, err := reconciledb.New(db).ActiveVersions(ctx, templates)
+	if err != nil {
+		return nil, xerrors.Errorf("read active versions: %w", err)
+	}
+	versions := lists.Keyed(rows, func(row reconciledb.ActiveVersionsRow) (uuid.UUID, int32) { return row.ID, row.Number })
+	for i := range made {
+		made[i].Version = int(versions[templates[i]])
+	}
+	return made, nil
 }
 
 // why is the reasons in one line.

@@ -113,7 +113,9 @@ func (r *Reconciler) passInTx(ctx context.Context, tx pgx.Tx, templates []uuid.U
 	if err := r.apply(ctx, tx, snap, plans, &res); err != nil {
 		return Result{}, err
 	}
-	res.Decisions = decisions(snap, plans)
+	if res.Decisions, err = decisions(ctx, tx, snap, plans); err != nil {
+		return Result{}, err
+	}
 	if err := r.storeHeadroom(ctx, tx, left); err != nil {
 		return Result{}, err
 	}

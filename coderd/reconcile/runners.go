@@ -18,8 +18,31 @@ type runner struct {
 	incarnation int32
 }
 
+// stoppedForges are those of the presets of runners that are stopped, by id. Where there are no such presets, nothing is read.
+func stoppedForges(ctx context.Context, db database.DBTX, presets []reconciledb.SnapshotPresetsRow) (
+	map[uuid.UUID]reconciledb.SnapshotStoppedForgesRow, error,
+) {
+	var ids []uuid.UUID
+	for _, row := range presets {
+		if row.ForgeEntityID.Valid {
+			ids = append(ids, row.ForgeEntityID.UUID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil //nolint:nilnil // none are
+	}
+	rows, err := reconciledb.New(db).SnapshotStoppedForges(ctx, ids)
+	if err != nil {
+		return nil, xerrors.Errorf("read stopped forges: %w", err)
+	}
+	stopped := lists.Keyed(rows, func(row reconciledb.SnapshotStoppedForgesRow) (uuid.UUID, reconciledb.SnapshotStoppedForgesRow) {
+		return row.ID, row
+	})
+	return stopped, nil
+}
+
 // toRunner is nil for a preset that is not one of runners.
-func toRunner(row reconciledb.SnapshotPresetsRow) *prebuilds.Runner {
+func toRunner(row reconciledb.SnapshotPresetsRow, stopped map[uuid.UUID]reconciledb.SnapshotStoppedForgesRow) *prebuilds.Runner {
 	if !row.ForgeEntityID.Valid {
 		return nil
 	}
@@ -27,8 +50,8 @@ func toRunner(row reconciledb.SnapshotPresetsRow) *prebuilds.Runner {
 		Queued: int(row.Queued), Busy: int(row.Busy), ShrunkAt: database.OrZero(row.ShrunkAt),
 		Maximum: int(database.OrZero(row.RunnerMaximum)),
 	}
-	if row.ForgeStopped {
-		r.Stopped = &prebuilds.ForgeStop{Forge: row.Forge, Cause: row.ForgeStoppedReason}
+	if forge, is := stopped[row.ForgeEntityID.UUID]; is {
+		r.Stopped = &prebuilds.ForgeStop{Forge: forge.Name, Cause: forge.StoppedReason}
 	}
 	return &r
 }

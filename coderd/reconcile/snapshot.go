@@ -30,6 +30,10 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	if err != nil {
 		return snap, err
 	}
+	stopped, err := stoppedForges(ctx, db, presets)
+	if err != nil {
+		return snap, err
+	}
 	pauses, err := q.SnapshotPauses(ctx)
 	if err != nil {
 		return snap, xerrors.Errorf("read pauses: %w", err)
@@ -62,7 +66,7 @@ func (r *Reconciler) snapshot(ctx context.Context, db database.DBTX, now time.Ti
 	snap.Presets = make([]prebuilds.Preset, 0, len(presets))
 	minRemaining := make(map[uuid.UUID]time.Duration, len(presets))
 	for _, row := range presets {
-		p := toPreset(row)
+		p := toPreset(row, stopped)
 		p.Cold = cold[p.ID]
 		minRemaining[p.ID] = time.Duration(row.MinRemainingS) * time.Second
 		p.Schedule, p.Fault = r.schedules.of(row.Schedule)
@@ -120,14 +124,14 @@ func readPools(ctx context.Context, db database.DBTX, templates []uuid.UUID) (
 	return presets, workspaces, nil
 }
 
-func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
+func toPreset(row reconciledb.SnapshotPresetsRow, stopped map[uuid.UUID]reconciledb.SnapshotStoppedForgesRow) prebuilds.Preset {
 	p := prebuilds.Preset{
-		ID: row.ID, Template: row.Template, Version: int(row.Version), Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
+		ID: row.ID, Template: row.Template, Name: row.Name, Provider: row.Provider, PoolKey: row.PoolKey,
 		Priority: int(row.Priority), KeepOutdated: row.KeepOutdated, Waiting: int(row.Waiting),
 		FailureStreak: int(row.FailureStreak), LastFailure: row.Failure,
 		MaxSurge: prebuilds.Share(row.MaxSurge), MaxUnavailable: prebuilds.Share(row.MaxUnavailable),
 		ProgressDeadline: time.Duration(row.ProgressDeadlineS) * time.Second, RolloutAt: row.RolloutAt,
-		Unproven: row.Unproven, TemplateID: row.TemplateID, AllMachines: row.AllMachines, Runner: toRunner(row),
+		Unproven: row.Unproven, TemplateID: row.TemplateID, AllMachines: row.AllMachines, Runner: toRunner(row, stopped),
 		Running: prebuilds.Share(database.OrZero(row.StandbyRunning)), LastFailureAt: database.OrZero(row.FailureAt),
 		CreatesInFlight:         int(database.OrZero(row.CreatesInFlight)),
 		TemplateCreatesInFlight: int(database.OrZero(row.TemplateCreatesInFlight)),
@@ -145,7 +149,7 @@ func toPreset(row reconciledb.SnapshotPresetsRow) prebuilds.Preset {
 		p.Retired = prebuilds.PresetRemoved
 	case row.TemplateDeprecatedAt != nil:
 		p.Retired = prebuilds.TemplateDeprecated
-	case row.ForgeDrains: // P1
+	case stopped[row.ForgeEntityID.UUID].Drains: // P1
 		p.Retired = prebuilds.ForgeDrained
 	case row.Instances != nil:
 		p.Desired = prebuilds.Size(int(*row.Instances), int(row.Autosized))

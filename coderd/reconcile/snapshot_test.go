@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/prewarm-dev/prewarm/coderd/lists"
 	"github.com/prewarm-dev/prewarm/database"
 	"github.com/prewarm-dev/prewarm/database/dbtest"
 	"github.com/prewarm-dev/prewarm/database/reconciledb"
@@ -57,18 +58,20 @@ func TestSnapshot_rowsOfEachPreset(t *testing.T) {
 
 	type seen struct {
 		version, autosized, streak, permanent, waiting, queued, busy int32
-		failure, digest, forge, reason                               string
-		unproven, stopped, drains                                    bool
+		failure, digest                                              string
+		unproven                                                     bool
+		forge                                                        reconciledb.SnapshotStoppedForgesRow
 		shrunk                                                       time.Duration
 	}
 	want := map[string]seen{
 		"t1": {
 			version: 10, autosized: 7, streak: 1, permanent: 1, waiting: 1, queued: 2, busy: 1, failure: "failure 1",
-			digest: "digest 1", forge: "stopped", reason: "moving", stopped: true, drains: true, shrunk: time.Hour,
+			digest: "digest 1", forge: reconciledb.SnapshotStoppedForgesRow{Name: "stopped", StoppedReason: "moving", Drains: true},
+			shrunk: time.Hour,
 		},
 		"t2": {
 			version: 20, autosized: 14, streak: 2, permanent: 2, waiting: 2, queued: 4, busy: 2, failure: "failure 2",
-			digest: "digest 2", forge: "open", unproven: true, shrunk: 2 * time.Hour,
+			digest: "digest 2", unproven: true, shrunk: 2 * time.Hour,
 		},
 		"t3": {version: 30, autosized: -1, waiting: 3, digest: "digest 3", unproven: true, shrunk: 3 * time.Hour},
 	}
@@ -83,17 +86,24 @@ func TestSnapshot_rowsOfEachPreset(t *testing.T) {
 		}
 		all := read()
 		require.Len(t, all, 3)
+		templates := []uuid.UUID{all[0].TemplateID, all[1].TemplateID, all[2].TemplateID}
+		active, err := reconciledb.New(tx).ActiveVersions(ctx, templates)
+		require.NoError(t, err)
+		versions := lists.Keyed(active, func(row reconciledb.ActiveVersionsRow) (uuid.UUID, int32) { return row.ID, row.Number })
+		stopped, err := stoppedForges(ctx, tx, all)
+		require.NoError(t, err)
 		for _, row := range all {
+			forge := stopped[row.ForgeEntityID.UUID]
+			forge.ID = uuid.Nil
 			got := seen{
-				version: row.Version, autosized: row.Autosized, streak: row.FailureStreak, permanent: row.FailuresPermanent,
+				version: versions[row.TemplateID], autosized: row.Autosized, streak: row.FailureStreak, permanent: row.FailuresPermanent,
 				waiting: row.Waiting, queued: row.Queued, busy: row.Busy, failure: row.Failure, digest: string(row.Digest),
-				forge: row.Forge, reason: row.ForgeStoppedReason, unproven: row.Unproven, stopped: row.ForgeStopped,
-				drains: row.ForgeDrains, shrunk: now.Sub(*row.ShrunkAt).Round(time.Hour),
+				forge: forge, unproven: row.Unproven, shrunk: now.Sub(*row.ShrunkAt).Round(time.Hour),
 			}
 			require.Equal(t, want[row.Template], got, row.Template)
 			require.Equal(t, []reconciledb.SnapshotPresetsRow{row}, read(row.TemplateID))
 		}
-		require.Equal(t, all, read(all[2].TemplateID, all[0].TemplateID, all[1].TemplateID))
+		require.Equal(t, all, read(templates[2], templates[0], templates[1]))
 		return nil
 	})
 	require.NoError(t, err)

@@ -14,6 +14,37 @@ import (
 	"github.com/prewarm-dev/prewarm/database"
 )
 
+const activeVersions = `-- name: ActiveVersions :many
+SELECT t.id, v.number FROM templates t JOIN template_versions v ON v.id = t.active_version_id
+WHERE t.id = ANY ($1::uuid[])
+`
+
+type ActiveVersionsRow struct {
+	ID     uuid.UUID
+	Number int32
+}
+
+// The numbers of the active versions, for the log.
+func (q *Queries) ActiveVersions(ctx context.Context, templateIds []uuid.UUID) ([]ActiveVersionsRow, error) {
+	rows, err := q.db.Query(ctx, activeVersions, templateIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ActiveVersionsRow{}
+	for rows.Next() {
+		var i ActiveVersionsRow
+		if err := rows.Scan(&i.ID, &i.Number); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const advanceFence = `-- name: AdvanceFence :one
 UPDATE reconcile_fence
 SET seq = seq + 1, holder = $1, began_at = prewarm_transaction_now(),
@@ -322,7 +353,7 @@ func (q *Queries) SnapshotPauses(ctx context.Context) ([]SnapshotPausesRow, erro
 const snapshotPresets = `-- name: SnapshotPresets :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -332,9 +363,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
-       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
-       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -342,11 +371,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
-LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
-LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
@@ -368,7 +395,6 @@ type SnapshotPresetsRow struct {
 	BootTimeoutS            int32
 	StandbyRunning          *string
 	Template                string
-	Version                 int32
 	Provider                string
 	KeepOutdated            bool
 	TemplateDeprecatedAt    *time.Time
@@ -392,10 +418,6 @@ type SnapshotPresetsRow struct {
 	ForgeEntityID           uuid.NullUUID
 	RunnerMaximum           *int32
 	ShrunkAt                *time.Time
-	Forge                   string
-	ForgeStopped            bool
-	ForgeStoppedReason      string
-	ForgeDrains             bool
 	Queued                  int32
 	Busy                    int32
 }
@@ -425,7 +447,6 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.BootTimeoutS,
 			&i.StandbyRunning,
 			&i.Template,
-			&i.Version,
 			&i.Provider,
 			&i.KeepOutdated,
 			&i.TemplateDeprecatedAt,
@@ -449,10 +470,6 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 			&i.ForgeEntityID,
 			&i.RunnerMaximum,
 			&i.ShrunkAt,
-			&i.Forge,
-			&i.ForgeStopped,
-			&i.ForgeStoppedReason,
-			&i.ForgeDrains,
 			&i.Queued,
 			&i.Busy,
 		); err != nil {
@@ -469,7 +486,7 @@ func (q *Queries) SnapshotPresets(ctx context.Context) ([]SnapshotPresetsRow, er
 const snapshotPresetsOf = `-- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -479,9 +496,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
-       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
-       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -489,11 +504,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
-LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
-LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.template_id = ANY ($1::uuid[])
@@ -516,7 +529,6 @@ type SnapshotPresetsOfRow struct {
 	BootTimeoutS            int32
 	StandbyRunning          *string
 	Template                string
-	Version                 int32
 	Provider                string
 	KeepOutdated            bool
 	TemplateDeprecatedAt    *time.Time
@@ -540,10 +552,6 @@ type SnapshotPresetsOfRow struct {
 	ForgeEntityID           uuid.NullUUID
 	RunnerMaximum           *int32
 	ShrunkAt                *time.Time
-	Forge                   string
-	ForgeStopped            bool
-	ForgeStoppedReason      string
-	ForgeDrains             bool
 	Queued                  int32
 	Busy                    int32
 }
@@ -571,7 +579,6 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.BootTimeoutS,
 			&i.StandbyRunning,
 			&i.Template,
-			&i.Version,
 			&i.Provider,
 			&i.KeepOutdated,
 			&i.TemplateDeprecatedAt,
@@ -595,10 +602,6 @@ func (q *Queries) SnapshotPresetsOf(ctx context.Context, templateIds []uuid.UUID
 			&i.ForgeEntityID,
 			&i.RunnerMaximum,
 			&i.ShrunkAt,
-			&i.Forge,
-			&i.ForgeStopped,
-			&i.ForgeStoppedReason,
-			&i.ForgeDrains,
 			&i.Queued,
 			&i.Busy,
 		); err != nil {
@@ -741,6 +744,44 @@ func (q *Queries) SnapshotRunnersAtJobs(ctx context.Context, arg SnapshotRunners
 	for rows.Next() {
 		var i SnapshotRunnersAtJobsRow
 		if err := rows.Scan(&i.ID, &i.Incarnation); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const snapshotStoppedForges = `-- name: SnapshotStoppedForges :many
+SELECT id, name, stopped_reason, coalesce(drain_at >= stopped_at, false)::boolean AS drains
+FROM forge_entities WHERE stopped_at IS NOT NULL AND id = ANY ($1::uuid[])
+`
+
+type SnapshotStoppedForgesRow struct {
+	ID            uuid.UUID
+	Name          string
+	StoppedReason string
+	Drains        bool
+}
+
+// Those of these that are stopped; read only where there are presets of runners.
+func (q *Queries) SnapshotStoppedForges(ctx context.Context, ids []uuid.UUID) ([]SnapshotStoppedForgesRow, error) {
+	rows, err := q.db.Query(ctx, snapshotStoppedForges, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SnapshotStoppedForgesRow{}
+	for rows.Next() {
+		var i SnapshotStoppedForgesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.StoppedReason,
+			&i.Drains,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

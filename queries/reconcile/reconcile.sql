@@ -50,7 +50,7 @@ ON CONFLICT (template_id) DO UPDATE SET began_at = excluded.began_at;
 -- quarter of an hour is none; one from before a change of its bounds is within them at once.
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -60,9 +60,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
-       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
-       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -70,11 +68,9 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
-LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
-LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
@@ -84,7 +80,7 @@ WHERE (p.deleted_at IS NULL AND t.deleted_at IS NULL)
 -- name: SnapshotPresetsOf :many
 SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.deleted_at, p.schedule, p.ttl_s,
        p.min_remaining_s, t.boot_timeout_s, p.standby_running,
-       t.name AS template, coalesce(v.number, 0)::int AS version, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
+       t.name AS template, t.provider, t.keep_outdated, t.deprecated_at AS template_deprecated_at,
        t.deleted_at AS template_deleted_at,
        (SELECT count(*) FROM claims c
         WHERE c.preset_id = p.id AND c.state = 'waiting' AND c.deadline_at > prewarm_now())::int AS waiting,
@@ -94,9 +90,7 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
        p.creates_in_flight, p.rollout_at, (proof.preset_id IS NULL)::boolean AS unproven, s.digest,
        (CASE WHEN z.size IS NULL THEN -1
              ELSE least(greatest(z.size, (p.autosize ->> 'min')::int), (p.autosize ->> 'max')::int) END)::int AS autosized,
-       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at, coalesce(e.name, '') AS forge,
-       (e.stopped_at IS NOT NULL)::boolean AS forge_stopped, coalesce(e.stopped_reason, '') AS forge_stopped_reason,
-       coalesce(e.drain_at >= e.stopped_at, false)::boolean AS forge_drains,
+       p.all_machines, p.forge_entity_id, p.runner_maximum, s.shrunk_at,
        -- Asked of presets of runners only, and what is claimed only where there is a maximum.
        (CASE WHEN p.forge_entity_id IS NULL THEN 0
              ELSE (SELECT count(*) FROM forge_jobs j WHERE j.state = 'queued' AND j.preset_id = p.id) END)::int AS queued,
@@ -104,17 +98,20 @@ SELECT p.id, p.template_id, p.name, p.pool_key, p.instances, p.priority, p.delet
              ELSE (SELECT count(*) FROM workspaces w WHERE w.state = 'claimed' AND w.preset_id = p.id) END)::int AS busy
 FROM presets p
 JOIN templates t ON t.id = p.template_id
-LEFT JOIN template_versions v ON v.id = t.active_version_id
 LEFT JOIN preset_failures f ON f.preset_id = p.id AND f.pool_key = p.pool_key
 LEFT JOIN pool_proofs proof ON proof.preset_id = p.id AND proof.pool_key = p.pool_key
 LEFT JOIN preset_status s ON s.preset_id = p.id
-LEFT JOIN forge_entities e ON e.id = p.forge_entity_id
 LEFT JOIN preset_sizes z ON z.preset_id = p.id AND p.autosize ->> 'mode' = 'apply'
   AND z.computed_at > prewarm_now() - interval '15 minutes'
 WHERE p.template_id = ANY (@template_ids::uuid[])
   AND ((p.deleted_at IS NULL AND t.deleted_at IS NULL)
    OR EXISTS (SELECT FROM workspaces w WHERE w.template_id = p.template_id AND w.preset_id = p.id
                 AND w.state NOT IN ('claimed', 'deleted')));
+
+-- name: SnapshotStoppedForges :many
+-- Those of these that are stopped; read only where there are presets of runners.
+SELECT id, name, stopped_reason, coalesce(drain_at >= stopped_at, false)::boolean AS drains
+FROM forge_entities WHERE stopped_at IS NOT NULL AND id = ANY (@ids::uuid[]);
 
 -- name: SnapshotCold :many
 -- Waiting claims that want a workspace built for them; they are among the waiting ones that are counted above.
@@ -233,6 +230,11 @@ ON CONFLICT (provider) DO UPDATE SET full_at = excluded.full_at;
 INSERT INTO intents (workspace_id, incarnation, kind, reason, created_at)
 SELECT unnest(@workspace_ids::uuid[]), unnest(@incarnations::integer[]), unnest((@kinds::text[])::intent_kind[]),
        unnest(@reasons::text[]), prewarm_now();
+
+-- name: ActiveVersions :many
+-- The numbers of the active versions, for the log.
+SELECT t.id, v.number FROM templates t JOIN template_versions v ON v.id = t.active_version_id
+WHERE t.id = ANY (@template_ids::uuid[]);
 
 -- name: WorkspaceNames :many
 -- What workspaces are called, for the log.
