@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/xerrors"
@@ -164,12 +165,13 @@ func (r *Reconciler) storeStatus(ctx context.Context, db database.DBTX, snap sna
 }
 
 func statusDigest(counts, ledger json.RawMessage, message string) []byte {
-	h := sha256.New()
+	all := make([]byte, 0, len(counts)+len(ledger)+len(message)+32)
 	for _, part := range [][]byte{counts, ledger, []byte(message)} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
+		all = append(strconv.AppendInt(all, int64(len(part)), 10), ':')
+		all = append(all, part...)
 	}
-	return h.Sum(nil)
+	sum := sha256.Sum256(all)
+	return sum[:]
 }
 
 func (r *Reconciler) storeHeadroom(ctx context.Context, db database.DBTX, left map[string]prebuilds.Limits) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -149,13 +150,17 @@ func plan(snap snapshot) ([]*prebuilds.Plan, map[uuid.UUID]error) {
 	errs := snap.Strays(groups)
 	plans := make([]*prebuilds.Plan, len(snap.Presets))
 	failed := make([]error, len(snap.Presets))
+	// A goroutine for each preset would grow its stack for each: a plan is large.
 	var eg errgroup.Group
-	eg.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range snap.Presets {
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
 		eg.Go(func() error {
-			made, err := snap.DecidePreset(p, groups[p.ID])
-			if failed[i] = err; err == nil {
-				plans[i] = &made
+			for i := next.Add(1) - 1; i < int64(len(plans)); i = next.Add(1) - 1 {
+				p := snap.Presets[i]
+				made, err := snap.DecidePreset(p, groups[p.ID])
+				if failed[i] = err; err == nil {
+					plans[i] = &made
+				}
 			}
 			return nil
 		})
