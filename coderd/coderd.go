@@ -196,7 +196,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 	r.replica = replica.New(last, replica.Parts{
 		Name: opts.Replica, Installation: installation, Store: store, Clock: clock, Log: log, Registerer: r.registry,
 		Publisher: r.pubsub, Providers: providers, Calls: calls, States: kept, Tick: opts.Tick, Tracer: tracer, Directory: directory,
-		NameVictims:      opts.LogLevel == slog.LevelDebug,
+		NameVictims:      logsDebug(opts),
 		MaxWaitingClaims: opts.MaxWaitingClaims, MaxColdClaims: opts.MaxColdClaims,
 		Lease: opts.hooks().Lease, Inventory: opts.hooks().Inventory,
 		URL: accessURL(opts, listener.Addr()), CABundle: []byte(opts.AccessCA),
@@ -225,7 +225,7 @@ func newServer(ctx context.Context, opts Options, db *db, listener net.Listener,
 				States: r.replica.States.Reseal,
 			},
 			Runners: r.replica.Runners, Webhooks: r.replica.Inbox, Tunnels: r.replica.Tunnels, Sessions: r.replica.Sessions,
-			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()),
+			Version: opts.Version, Site: pages, AccessURL: accessURL(opts, listener.Addr()), LogRequests: logsDebug(opts),
 			PortDomain: opts.portDomain,
 		})),
 		ConnContext:       r.guard.Context,
@@ -355,6 +355,9 @@ func (r *server) leaveURL() (forget func(), err error) {
 		}
 	}, nil
 }
+
+// logsDebug says whether the log has lines at debug. Some cost something before the logger drops them.
+func logsDebug(opts Options) bool { return opts.LogLevel == slog.LevelDebug }
 
 // accessURL is where workspaces reach this replica. One that listens everywhere is reached on this machine at least.
 func accessURL(opts Options, addr net.Addr) string {

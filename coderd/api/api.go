@@ -90,11 +90,14 @@ type Options struct {
 	Metrics      http.Handler
 	MetricsToken string
 	// Site is the web UI; nil: the binary was built without.
-	Site    *site.Site
-	Clock   quartz.Clock
-	Log     slog.Logger
-	Version string
-	Tracer  oteltrace.Tracer // nil: no traces
+	Site  *site.Site
+	Clock quartz.Clock
+	Log   slog.Logger
+	// LogRequests writes a line at debug for each request that went well. The logger would make one only to drop it, which is
+	// some of what a claim costs.
+	LogRequests bool
+	Version     string
+	Tracer      oteltrace.Tracer // nil: no traces
 }
 
 type server struct {

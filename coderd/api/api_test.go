@@ -164,7 +164,7 @@ func newWorldLogging(t *testing.T, log slog.Logger) *world {
 			Store: w.store, Writer: writer, Clock: quartz.NewReal(), Log: log, Registerer: prometheus.NewRegistry(),
 			NewID: uuid.New, Hints: w.hints(),
 		}),
-		Workspaces: writer, Providers: registry, Log: log,
+		Workspaces: writer, Providers: registry, Log: log, LogRequests: true,
 		Templates: &templates.Service{Store: w.store, NewProvider: registry.New},
 	})
 	w.owner = w.makeUsers()

@@ -174,7 +174,7 @@ func TestBigBody(t *testing.T) {
 // stub is a server whose parts misbehave on purpose.
 func (w *world) stub(store *database.Store, claims api.Claimer, log slog.Logger) string {
 	o := api.Options{
-		Store: store, Auth: auth.NewAuthenticator(store, quartz.NewReal()), Claims: claims, Clock: quartz.NewReal(), Log: log,
+		Store: store, Auth: auth.NewAuthenticator(store, quartz.NewReal()), Claims: claims, Clock: quartz.NewReal(), Log: log, LogRequests: true,
 		Ready: func(context.Context) []string { return nil }, Metrics: promhttp.Handler(),
 		Hints: w.hints(),
 	}

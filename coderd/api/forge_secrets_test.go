@@ -97,7 +97,7 @@ func TestForgeSecretsStayInside(t *testing.T) {
 			Forges: &entities.Service{
 				Store: w.store, Keys: keys, Directory: entities.NewDirectory(w.store, keys, kinds, quartz.NewReal()),
 			},
-			Log: logger, AccessURL: "https://prewarm.example",
+			Log: logger, LogRequests: true, AccessURL: "https://prewarm.example",
 		}
 	}
 	w.url = w.serve(options(path))

@@ -51,21 +51,23 @@ func noteUser(ctx context.Context, user string) {
 	}
 }
 
-// accessLog writes a line per request: at level debug where all went well, since what was changed stands in the audit
-// log. Queries and headers are left out, since they may hold secrets.
+// accessLog writes a line per request: at level debug where all went well (see Options.LogRequests), since what was changed
+// stands in the audit log. Queries and headers are left out, since they may hold secrets.
 func (s *server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.Clock.Now("api", "request")
 		rec := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		next.ServeHTTP(rec, r)
-		t, _ := r.Context().Value(traceKey).(*trace)
 		write := s.Log.Debug
 		switch status := answered(rec); {
 		case status >= http.StatusInternalServerError:
 			write = s.Log.Warn
 		case status >= http.StatusBadRequest:
 			write = s.Log.Info
+		case !s.LogRequests:
+			return
 		}
+		t, _ := r.Context().Value(traceKey).(*trace)
 		write(r.Context(), "request", slog.F("request", t.id), slog.F("method", r.Method), slog.F("path", r.URL.Path),
 			slog.F("status", answered(rec)), slog.F("bytes", rec.BytesWritten()), slog.F("user", t.user),
 			slog.F("remote", hostOf(r.RemoteAddr)), slog.F("took", s.Clock.Since(start, "api", "request")))
