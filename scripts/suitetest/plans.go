@@ -108,7 +108,7 @@ var ciSuites = []step{
 	upgrade,
 	simulation(1, 50),
 	// These need the parts of scripts/k8s.sh. The first wait for pods, so that more of them run at once than of others.
-	suite("kubernetes", 15*time.Minute, []string{"PREWARM_SEED=1"}, "-parallel=8", "./coderd/e2e/kubernetes"),
+	suite("kubernetes", 20*time.Minute, []string{"PREWARM_SEED=1"}, "-parallel=8", "./coderd/e2e/kubernetes"),
 	suite("scale", 10*time.Minute, nil, "./coderd/e2e/kubernetes/scale"),
 	suite("chart", 10*time.Minute, nil, "-run", "^TestClusterChart$", "./deploy"),
 }

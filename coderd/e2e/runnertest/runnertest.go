@@ -138,26 +138,26 @@ func (k *Kind) Run(t *testing.T, server *e2etest.Server, p Place, s Scope) strin
 		Repository: s.Repository, Labels: []string{"self-hosted", p.label(k, s)}, For: 100 * time.Millisecond,
 	})[0]
 	if p.Lacks != nil && p.Lacks(k) != "" {
-		assert.Eventually(t, func() bool {
+		becomes(t, func() bool {
 			preset, err := server.Client.Preset(ctx, "on-"+p.ID, k.Preset(s))
 			return err == nil && strings.Contains(preset.Fault, p.Lacks(k))
-		}, 5*time.Minute, 100*time.Millisecond, "%s is refused: %s", cell, p.Lacks(k))
+		}, "%s is refused: %s", cell, p.Lacks(k))
 		return "no"
 	}
-	assert.Eventually(t, func() bool {
+	becomes(t, func() bool {
 		for _, r := range k.Forge.Records() {
 			if r.ID == job {
 				return r.State == forge.Completed && r.Conclusion == "success" && r.HandedOut == 1
 			}
 		}
 		return false
-	}, 5*time.Minute, 100*time.Millisecond, "%s: its job ends well", cell)
+	}, "%s: its job ends well", cell)
 	var left []sdk.Workspace
-	if !assert.Eventually(t, func() bool {
+	if !becomes(t, func() bool {
 		list, err := server.Client.Workspaces(ctx, sdk.WorkspaceFilter{Template: "on-" + p.ID, Preset: k.Preset(s)})
 		left = list.Workspaces
 		return err == nil && len(left) == 0
-	}, time.Minute, 100*time.Millisecond, "%s: its workspace is gone", cell) {
+	}, "%s: its workspace is gone", cell) {
 		for _, w := range left {
 			is, err := server.Client.Workspace(ctx, w.Name)
 			said, _ := json.Marshal(is)
@@ -165,6 +165,17 @@ func (k *Kind) Run(t *testing.T, server *e2etest.Server, p Place, s Scope) strin
 		}
 	}
 	return "yes"
+}
+
+// becomes waits until that is so, for as long as the tests of the package may take, less a minute to say what is missing: how long
+// a cluster takes is not what is tested here.
+func becomes(t *testing.T, so func() bool, what string, args ...any) bool {
+	t.Helper()
+	limit := time.Hour
+	if deadline, is := t.Deadline(); is {
+		limit = time.Until(deadline) - time.Minute
+	}
+	return assert.Eventually(t, so, limit, 100*time.Millisecond, append([]any{what}, args...)...)
 }
 
 // PrivateTLS is of a server at that address whose certificate is of an authority that nobody knows.
