@@ -73,14 +73,14 @@ func test(ctx context.Context, opts options) ([]step, error) {
 		raced, plain = nil, append(slices.Clone(plain), raced...)
 	}
 	steps := []step{
-		{name: "generated", command: []string{"make", "--no-print-directory", "gen-check"}},
+		target("generated", "gen-check"),
 		{name: "vet", command: []string{"go", "vet", "./..."}},
 		goTests("unit", 15*time.Minute, nil, plain...),
 	}
 	if len(raced) > 0 {
 		steps = append(steps, goTests("race", 15*time.Minute, nil, append([]string{"-race"}, raced...)...))
 	}
-	steps = append(steps, step{name: "pages", command: []string{"make", "--no-print-directory", "site-test"}})
+	steps = append(steps, target("pages", "site-test"))
 	return append(steps, shortSuites...), nil
 }
 
@@ -117,16 +117,17 @@ var ciSuites = []step{
 var longSuites = []step{
 	suite("claims", time.Hour, []string{"PREWARM_ROUNDS=100"}, "./coderd/claim"),
 	suite("tunnels", time.Hour, []string{"PREWARM_ROUNDS=1"}, "-run", "^TestTunnelCuts$", "./coderd/api"),
-	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e", "./deploy"),
+	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e"),
+	suite("deploy", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./deploy"), // 200 restarts of all replicas would take 50 minutes
 	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
 	suite("terraform", time.Hour, []string{"PREWARM_ROUNDS=200"}, "-run", "^TestKills$", "./coderd/provider/terraform"),
-	{name: "opentofu", command: []string{"make", "--no-print-directory", "tofu-test"}}, // what `make test` does with Terraform
+	target("opentofu", "tofu-test"), // what `make test` does with Terraform
 	suite("faults", time.Hour, []string{"PREWARM_ROUNDS=2000"}, "./coderd/faults"),
 	suite("chaos", time.Hour, []string{"PREWARM_ROUNDS=50"}, "./coderd/chaos"),
 	suite("storm", time.Hour, []string{"PREWARM_CHAOS=10m"}, "./coderd/chaos/storm"),
 	suite("failover", time.Hour, []string{"PREWARM_ROUNDS=20"}, "./coderd/chaos/failover"),
 	suite("engine", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/chaos/engine"),
-	{name: "first hour", command: []string{"make", "--no-print-directory", "first-hour"}},
+	target("first hour", "first-hour"),
 	upgrade,
 	suite("kubernetes", time.Hour, []string{"PREWARM_ROUNDS=20", "CI=true"}, "-parallel=8", "./coderd/e2e/kubernetes"),
 	suite("scale", time.Hour, []string{"PREWARM_PODS=5000", "CI=true"}, "-v", "./coderd/e2e/kubernetes/scale"),
@@ -150,6 +151,11 @@ func fuzz(target, of string) step {
 
 // upgrade is the release before beside this one.
 var upgrade = suite("upgrade", 10*time.Minute, nil, "./coderd/e2e/upgrade")
+
+// target is a step of the Makefile. It gets no ARGS: those of the make that began the plan are for the plan.
+func target(name, of string) step {
+	return step{name: name, command: []string{"make", "--no-print-directory", "ARGS=", of}}
+}
 
 func gotestsum(format string, args ...string) []string {
 	return append([]string{

@@ -119,3 +119,14 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "yes", strings.TrimSpace(string(written)))
 }
+
+// A step of the Makefile does not get the ARGS of `make test-long ARGS='-only opentofu'`.
+func TestRun_target(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("Makefile", []byte("made:\n\t@echo 'given: $(ARGS)' >written\n"), 0o600))
+	t.Setenv("MAKEFLAGS", ` -- ARGS=-only\ opentofu`) // what make gives its commands
+	require.NoError(t, run(t.Context(), plan{steps: fixed([]step{target("one", "made")})}, options{}))
+	written, err := os.ReadFile("written")
+	require.NoError(t, err)
+	require.Equal(t, "given:", strings.TrimSpace(string(written)))
+}
