@@ -154,12 +154,17 @@ func TestLies(t *testing.T) {
 	}
 	require.Eventually(t, settled(lyingPools*lyingSize), patience, 50*time.Millisecond, "every pool is full and nothing is stuck")
 	swept := 0
-	for again := true; again; { // two that agree, and another for what they left
+	// Until two agree, and another for what they left. What the lies of thousands of lives left is a mass for the first
+	// inventory, which opens the breaker. It closes by itself, after three that find nothing new (S3).
+	for n, again := 1, true; again; n++ {
 		made, err := inventories.Pass(ctx, "sim")
 		require.NoError(t, err)
-		require.Empty(t, made.Breaker.Reason)
+		if made.Breaker.Open() {
+			require.LessOrEqual(t, n, 3, made.Breaker.Reason)
+			require.Zero(t, made.Done)
+		}
 		swept += made.Done
-		again = slices.ContainsFunc(made.Entries, func(e inventory.Entry) bool { return e.Verdict != inventory.OK })
+		again = made.Breaker.Open() || slices.ContainsFunc(made.Entries, func(e inventory.Entry) bool { return e.Verdict != inventory.OK })
 	}
 	compare(t, w, cloud)
 	t.Logf("%d lives, %d claims, %d of them ended by force; the sweep removed %d; the provider: %v", lived(), claims.Load(),

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/prewarm-dev/prewarm/coderd/templates"
 	"github.com/prewarm-dev/prewarm/database"
 )
@@ -130,7 +132,7 @@ var happenings = []happening{
 	}},
 	{"claims before the workers", 5, func(w *world, p *process) bool { return w.outrun(p) }},
 	{"keep to look into it", 4, func(w *world, p *process) bool { return w.keep(p) }},
-	{"retry what is kept", 16, func(w *world, p *process) bool { return w.retryKept(p) }},
+	{"retry what is kept", 16, func(w *world, p *process) bool { return w.retryKept(p, uuid.Nil) }},
 	{"deletes fail", 4, func(w *world, _ *process) bool {
 		w.noDeletes = time.Now().Add(time.Duration(4000+w.dice("no deletes").IntN(12000)) * time.Millisecond)
 		return true

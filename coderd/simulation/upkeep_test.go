@@ -32,10 +32,10 @@ func (w *world) upkeep(a, b *templateConfig) {
 	}
 }
 
-// retryKept has a person try one that was kept for inspection.
-func (w *world) retryKept(p *process) bool {
+// retryKept has a person try one that was kept for inspection: the one given, or the first if it is nil.
+func (w *world) retryKept(p *process, which uuid.UUID) bool {
 	for _, ws := range w.model.sortedWorkspaces() {
-		if ws.state != "quarantined" {
+		if ws.state != "quarantined" || (which != uuid.Nil && ws.id != which) {
 			continue
 		}
 		w.ask(p, func(ctx context.Context) error {
@@ -63,17 +63,18 @@ func (w *world) retryKept(p *process) bool {
 func (m *model) regretted(events []event) {
 	for _, e := range events {
 		if e.to == "quarantined" && e.attempt != nil && !m.w.calm && m.w.dice("regret").IntN(4) > 0 {
-			m.w.regret = true
+			m.w.regret = e.workspace
 			m.w.slowPasses = time.Now().Add(time.Second)
 		}
 	}
 }
 
-// again has what failed tried again, if it was not already.
+// again has the one that failed tried again, if it was not already.
 func (w *world) again() bool {
-	w.regret = false
+	failed := w.regret
+	w.regret = uuid.Nil
 	p := w.any("again")
-	if p == nil || !w.allowed("retry what is kept") || !w.retryKept(p) {
+	if p == nil || !w.allowed("retry what is kept") || !w.retryKept(p, failed) {
 		return false
 	}
 	w.note("* retry what is kept %s", p.name)

@@ -70,7 +70,7 @@ type world struct {
 	spoiled    time.Time // until when the provider refuses to create
 	lastJobs   time.Time // until when runners that are to go are given a job also without other faults
 	noDeletes  time.Time // until when the provider's deletes fail after their effect
-	regret     bool      // somebody wants what has just failed to be tried again
+	regret     uuid.UUID // somebody wants this one, which has just failed, to be tried again
 	mail       []letter
 	processes  []*process
 	runs       map[string]int
@@ -200,7 +200,7 @@ func (w *world) advance() {
 	d := w.dice("choice")
 	runnable := w.runnable()
 	switch roll := d.Float64(); {
-	case w.regret && w.again():
+	case w.regret != uuid.Nil && w.again():
 	case !w.calm && roll < 0.07 && !w.lurking() && w.happen():
 	case !w.calm && w.hub != nil && w.dice("hub").Float64() < 0.08 && w.happenOf(jobsHappen, "at the hub"):
 	case !w.calm && w.back != nil && w.dice("back").Float64() < 0.03 && w.happenOf(behindHappen, behindTheBack):
