@@ -58,14 +58,24 @@ func (w *world) retryKept(p *process, which uuid.UUID) bool {
 	return false
 }
 
-// regretted: of most failures that are kept a person says at once that it is to be tried again, before a pass fills its
-// place. At the end nobody does: what has a dead agent would be tried for ever, and everything must converge without a person.
+// regretted: of most failures that are kept a person says at once that they are to be tried again, before a pass fills their
+// place. At the end that is done once, with a create: what has a dead agent would be tried for ever, and everything must
+// converge without a person.
 func (m *model) regretted(events []event) {
 	for _, e := range events {
-		if e.to == "quarantined" && e.attempt != nil && !m.w.calm && m.w.dice("regret").IntN(4) > 0 {
-			m.w.regret = e.workspace
-			m.w.slowPasses = time.Now().Add(time.Second)
+		if e.to != "quarantined" || e.attempt == nil {
+			continue
 		}
+		if m.w.calm {
+			if m.w.regretted || e.from != "provisioning" {
+				continue
+			}
+			m.w.regretted = true
+		} else if m.w.dice("regret").IntN(4) == 0 {
+			continue
+		}
+		m.w.regret = e.workspace
+		m.w.slowPasses = time.Now().Add(time.Second)
 	}
 }
 
