@@ -19,6 +19,7 @@ import (
 	"github.com/coder/quartz"
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/prewarm-dev/prewarm/coderd/agent/ports"
 	"github.com/prewarm-dev/prewarm/coderd/sdk"
@@ -32,10 +33,28 @@ func serve(t *testing.T) *httptest.Server {
 	return s
 }
 
-// listen has each connection served, and returns its port.
-func listen(t *testing.T, network, address string, serve func(*net.TCPConn)) int {
+// hold takes a port of 127.0.0.1 where nothing listens, until the test ends. No other program can listen there, and the port be
+// taken for the one that the test has on another address.
+func hold(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen(network, address)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	unix.CloseOnExec(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	return name.(*unix.SockaddrInet4).Port
+}
+
+// listen has each connection to a host served, and returns its port. The port has nothing else on it.
+func listen(t *testing.T, host string, serve func(*net.TCPConn)) int {
+	t.Helper()
+	port := 0
+	if host != "127.0.0.1" && host != "::" {
+		port = hold(t)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
@@ -64,10 +83,10 @@ func connect(t *testing.T, s *httptest.Server, port int) (*sdk.Stream, error) {
 func TestConnect_halfClose(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for name, address := range map[string]string{"IPv4": "127.0.0.1:0", "IPv6": "[::1]:0"} {
+	for name, host := range map[string]string{"IPv4": "127.0.0.1", "IPv6": "::1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			port := listen(t, "tcp", address, func(c *net.TCPConn) {
+			port := listen(t, host, func(c *net.TCPConn) {
 				all, _ := io.ReadAll(c)
 				_, _ = c.Write(all)
 			})
@@ -93,7 +112,7 @@ func TestConnect_cut(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	read := make(chan error, 1)
-	port := listen(t, "tcp", "127.0.0.1:0", func(c *net.TCPConn) {
+	port := listen(t, "127.0.0.1", func(c *net.TCPConn) {
 		_, err := io.ReadAll(c)
 		read <- err
 	})
@@ -104,7 +123,7 @@ func TestConnect_cut(t *testing.T) {
 	stream.Cut()
 	require.Error(t, <-read)
 
-	reset := listen(t, "tcp", "127.0.0.1:0", func(c *net.TCPConn) {
+	reset := listen(t, "127.0.0.1", func(c *net.TCPConn) {
 		_, _ = io.ReadFull(c, make([]byte, 1))
 		_ = c.SetLinger(0)
 	})
@@ -124,7 +143,7 @@ func TestList(t *testing.T) {
 	comm, err := os.ReadFile("/proc/self/comm")
 	require.NoError(t, err)
 	nothing := func(*net.TCPConn) {}
-	v4, v6, elsewhere := listen(t, "tcp", "127.0.0.1:0", nothing), listen(t, "tcp", "[::]:0", nothing), listen(t, "tcp", "127.0.0.2:0", nothing)
+	v4, v6, elsewhere := listen(t, "127.0.0.1", nothing), listen(t, "::", nothing), listen(t, "127.0.0.2", nothing)
 	resp, err := s.Client().Get(s.URL + "/ports")
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -162,7 +181,7 @@ func TestConnect_slowReader(t *testing.T) {
 	const all, most = 256 << 20, 64 << 20 // the buffers of the system have room for less
 	s := serve(t)
 	stuck := make(chan int64, 1)
-	port := listen(t, "tcp", "127.0.0.1:0", func(c *net.TCPConn) {
+	port := listen(t, "127.0.0.1", func(c *net.TCPConn) {
 		n := int64(0)
 		for err := error(nil); err == nil && n < all; { // until a write is held up
 			_ = c.SetWriteDeadline(time.Now().Add(time.Second))

@@ -136,7 +136,7 @@ func TestHTTP_refused(t *testing.T) {
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	require.Contains(t, string(text), "nothing listens on port "+strconv.Itoa(free))
-	mute := listen(t, "tcp", "127.0.0.1:0", func(c *net.TCPConn) { _, _ = io.WriteString(c, "220 hello\r\n") })
+	mute := listen(t, "127.0.0.1", func(c *net.TCPConn) { _, _ = io.WriteString(c, "220 hello\r\n") })
 	resp = ask(t.Context(), t, agent, mute, http.MethodGet, "/", nil)
 	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
 	text, err = io.ReadAll(resp.Body)
