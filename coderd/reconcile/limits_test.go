@@ -102,6 +102,19 @@ templates:
 	require.Equal(t, []int{3, 3}, created())
 }
 
+// I3, S4: a nudge pass creates no more than the full pass before it left of the maximum.
+func TestMaximum_aNudgeSpendsTheHeadroom(t *testing.T) {
+	t.Parallel()
+	w := coderdtest.NewWorld(t, sim.Behavior{})
+	maximum(t, w, 5, 3)
+	r := w.Start(t, coderdtest.Config{Tick: time.Hour, NoWork: true, Deaf: true})
+	coderdtest.Eventually(t, "3 of 5", func() bool { return w.Count(t, "a", "provisioning") == 3 })
+
+	r.Reconciler.Nudge(maximum(t, w, 5, 9)...)
+	coderdtest.Eventually(t, "the pass that the nudge asked for", func() bool { return w.Count(t, "a", "provisioning") > 3 })
+	require.Equal(t, 5, w.Count(t, "a", "provisioning"), "more live workspaces than the maximum of 5")
+}
+
 // S4: a nudge has the headroom of the full pass before to spend. Once that is spent, the next one counts what there is: what
 // has ended since makes room, though the next tick is far away.
 func TestMaximum_isCountedOnceTheHeadroomIsSpent(t *testing.T) {
