@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +24,14 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	require.Eventually(t, ok, patience, poll, what)
 }
 
-// freeAddress is one where nothing listens at this moment, so that a server can come back to where it was.
+var addresses atomic.Uint32
+
+// freeAddress is one of loopback that nobody else has, so that a server can come back to where it was: at 127.0.0.1, what
+// listens on any free port could take the port meanwhile.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	n := addresses.Add(1)
+	l, err := net.Listen("tcp", net.JoinHostPort(net.IPv4(127, 1, byte(n>>8), byte(n)).String(), "0"))
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,18 +51,27 @@ func (c *claimer) run(ctx context.Context) {
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()                                      // it mostly waits
 	drain := cmp.Or(os.Getenv("PREWARM_DRAIN"), "3s") // that of the unit and the compose file
-	rounds, failed := 1, 0
+	rounds := 1
 	if n := os.Getenv("PREWARM_ROUNDS"); n != "" {
 		var err error
 		rounds, err = strconv.Atoi(n)
 		require.NoError(t, err)
 	}
-	for n := range rounds {
-		if !t.Run(fmt.Sprintf("round-%d", n+1), func(t *testing.T) { rollingRestart(t, drain) }) {
-			failed++
+	var failed atomic.Int32
+	t.Run("rounds", func(t *testing.T) {
+		for n := range rounds {
+			t.Run(strconv.Itoa(n+1), func(t *testing.T) {
+				t.Parallel() // most of a round is draining
+				t.Cleanup(func() {
+					if t.Failed() {
+						failed.Add(1)
+					}
+				})
+				rollingRestart(t, drain)
+			})
 		}
-	}
-	t.Logf("with a drain of %s requests failed in %d of %d rounds", drain, failed, rounds)
+	})
+	t.Logf("with a drain of %s requests failed in %d of %d rounds", drain, failed.Load(), rounds)
 }
 
 func rollingRestart(t *testing.T, drain string) {
