@@ -118,7 +118,7 @@ var longSuites = []step{
 	suite("claims", time.Hour, []string{"PREWARM_ROUNDS=100"}, "./coderd/claim"),
 	suite("tunnels", time.Hour, []string{"PREWARM_ROUNDS=1"}, "-run", "^TestTunnelCuts$", "./coderd/api"),
 	suite("e2e", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./coderd/e2e"),
-	suite("deploy", time.Hour, []string{"PREWARM_ROUNDS=200"}, "./deploy"),
+	suite("deploy", time.Hour, []string{"PREWARM_ROUNDS=200"}, "-parallel=3", "./deploy"),
 	suite("hosts", time.Hour, []string{"PREWARM_ROUNDS=30"}, "./coderd/provider/hosts"),
 	suite("terraform", time.Hour, []string{"PREWARM_ROUNDS=200"}, "-run", "^TestKills$", "./coderd/provider/terraform"),
 	target("opentofu", "tofu-test"), // what `make test` does with Terraform
