@@ -56,7 +56,7 @@ test: build postgres haproxy sshd docker ## Run every test that a change must pa
 	$(SUITES) -race=$(if $(RACE),true,false) -binary bin/prewarm $(ARGS) test
 
 .PHONY: test-long
-test-long: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in full, in three hours; ARGS='-only faults,chaos' for some
+test-long: build postgres haproxy sshd docker debian chromium helm ## Run the long suites in full, in two to three hours; ARGS='-only faults,chaos' for some
 	PREWARM_KUBERNETES=$$(scripts/k8s.sh) $(SUITES) -binary bin/prewarm $(ARGS) long
 
 .PHONY: test-ci
