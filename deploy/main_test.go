@@ -26,8 +26,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 var addresses atomic.Uint32
 
-// freeAddress is one of loopback that nobody else has, so that a server can come back to where it was: at 127.0.0.1, what
-// listens on any free port could take the port meanwhile.
+// freeAddress is a port on a loopback address of its own, so that a server can stop and listen there again. At 127.0.0.1 the
+// kernel could give the port to another program meanwhile.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	n := addresses.Add(1)

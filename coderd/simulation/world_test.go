@@ -70,7 +70,7 @@ type world struct {
 	spoiled    time.Time // until when the provider refuses to create
 	lastJobs   time.Time // until when runners that are to go are given a job also without other faults
 	noDeletes  time.Time // until when the provider's deletes fail after their effect
-	regretted  bool      // something was, at the end
+	regretted  bool      // in the calm at the end, a failed create was tried again
 	regret     uuid.UUID // somebody wants this one, which has just failed, to be tried again
 	mail       []letter
 	processes  []*process

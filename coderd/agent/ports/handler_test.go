@@ -33,8 +33,8 @@ func serve(t *testing.T) *httptest.Server {
 	return s
 }
 
-// hold takes a port of 127.0.0.1 where nothing listens, until the test ends. No other program can listen there, and the port be
-// taken for the one that the test has on another address.
+// hold binds a free port of 127.0.0.1 until the test ends, and does not listen. The test listens on that port of another address:
+// if another program listened on it at 127.0.0.1, the agent would connect to that program, as it tries 127.0.0.1 first.
 func hold(t *testing.T) int {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -47,7 +47,7 @@ func hold(t *testing.T) int {
 	return name.(*unix.SockaddrInet4).Port
 }
 
-// listen has each connection to a host served, and returns its port. The port has nothing else on it.
+// listen serves each connection to a free port of host, and returns the port. No other program listens on it at 127.0.0.1.
 func listen(t *testing.T, host string, serve func(*net.TCPConn)) int {
 	t.Helper()
 	port := 0
