@@ -65,6 +65,21 @@ func (h *History) index(at time.Time) int {
 	return int(at.Sub(h.since) / BucketLength)
 }
 
+// edge is the index of the first bucket that begins at an instant or after it.
+func (h *History) edge(at time.Time) int {
+	i := h.index(at)
+	if i < 0 || at.After(h.since.Add(time.Duration(i)*BucketLength)) {
+		i++
+	}
+	return i
+}
+
+// between is the buckets from one index to before another, as far as there are any.
+func (h *History) between(from, to int) []Bucket {
+	to = min(to, len(h.buckets))
+	return h.buckets[min(max(0, from), max(0, to)):max(0, to)]
+}
+
 func (h *History) bucket(i int) Bucket {
 	if i < 0 || i >= len(h.buckets) {
 		return Bucket{}
@@ -86,8 +101,8 @@ func (h *History) claims(from, to time.Time) float64 {
 	}
 	start := h.since.Add(time.Duration(first+1) * BucketLength)
 	sum := float64(h.bucket(first).Claims) * float64(start.Sub(from)) / float64(BucketLength)
-	for i := first + 1; i < last; i++ {
-		sum += float64(h.bucket(i).Claims)
+	for _, b := range h.between(first+1, last) {
+		sum += float64(b.Claims)
 	}
 	end := h.since.Add(time.Duration(last) * BucketLength)
 	return sum + float64(h.bucket(last).Claims)*float64(to.Sub(end))/float64(BucketLength)
@@ -96,8 +111,8 @@ func (h *History) claims(from, to time.Time) float64 {
 // sofar is the claims from a bucket's edge until now: all those of the bucket that is not over have come, and count whole.
 func (h *History) sofar(from, now time.Time) float64 {
 	sum := 0.0
-	for i := max(0, h.index(from)); i <= min(h.index(now), len(h.buckets)-1); i++ {
-		sum += float64(h.buckets[i].Claims)
+	for _, b := range h.between(h.index(from), h.index(now)+1) {
+		sum += float64(b.Claims)
 	}
 	return sum
 }
@@ -105,15 +120,7 @@ func (h *History) sofar(from, now time.Time) float64 {
 // Total is everything between two instants, by the buckets that begin there.
 func (h *History) Total(from, to time.Time) Bucket {
 	var sum Bucket
-	for i := max(0, h.index(from)); i < len(h.buckets); i++ {
-		start := h.since.Add(time.Duration(i) * BucketLength)
-		if !start.Before(to) {
-			break
-		}
-		if start.Before(from) {
-			continue
-		}
-		b := h.buckets[i]
+	for _, b := range h.between(h.edge(from), h.edge(to)) {
 		sum.Claims += b.Claims
 		sum.Hits += b.Hits
 		sum.Provisions += b.Provisions
