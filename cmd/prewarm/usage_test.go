@@ -221,7 +221,7 @@ func TestSecretFiles(t *testing.T) {
 // What the server says of a forge or credential that there is none of, or of a bad URL, is shown as it is.
 func TestForgeErrors(t *testing.T) {
 	t.Parallel()
-	const unknown = `there is no forge "acne" (did you mean "acme"?): there are acme`
+	const unknown = `there is no forge "acne" (did you mean "acme"?): there is only acme`
 	for line, route := range map[string]string{
 		"forge show acne": "GET /forges/acne", "forge update acne --balance pack": "GET /forges/acne",
 		"forge delete acne": "DELETE /forges/acne", "forge check acne": "POST /forges/acne/check",

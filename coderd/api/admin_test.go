@@ -94,7 +94,7 @@ func TestTemplates(t *testing.T) {
 	require.NoError(t, admin.DeleteTemplate(ctx, "quickstart"))
 	require.Len(t, w.nudged, 3)
 	_, err = admin.Template(ctx, "quickstart")
-	require.EqualError(t, err, `there is no template "quickstart": there are plain`)
+	require.EqualError(t, err, `there is no template "quickstart": there is only plain`)
 	require.Equal(t, http.StatusNotFound, sdk.StatusOf(err))
 }
 

@@ -61,7 +61,7 @@ func TestClaim(t *testing.T) {
 		"another preset": {
 			sdk.ClaimRequest{Template: "quickstart", Preset: "defualt"},
 			404,
-			`template "quickstart" has no preset "defualt" (did you mean "default"?): there are default`,
+			`template "quickstart" has no preset "defualt" (did you mean "default"?): there is only default`,
 		},
 		"another template, any preset": {
 			sdk.ClaimRequest{Template: "quikstart"},

@@ -282,8 +282,8 @@ func TestApplyRefusals(t *testing.T) {
 templates:
   - {name: a, provider: hree, spec: {command: [x]}}
   - {name: b, provider: elsewhere, spec: {command: [x]}}
-`, `f.yaml:3:25: unknown provider "hree" (did you mean "here"?): there are here; declare others under providers
-f.yaml:4:25: unknown provider "elsewhere": there are here; declare others under providers`},
+`, `f.yaml:3:25: unknown provider "hree" (did you mean "here"?): there is only here; declare others under providers
+f.yaml:4:25: unknown provider "elsewhere": there is only here; declare others under providers`},
 		"unknown kind": {`
 providers: [{name: p, kind: lokal}]
 templates: [{name: a, provider: p, spec: {command: [x]}}]
@@ -318,7 +318,7 @@ f.yaml:12:32: instances is -1: it must be between 0 and 10000`},
   - name: wrong
     provider: nowhere
     spec: {}
-`, `f.yaml:16:15: unknown provider "nowhere": there are here; declare others under providers`},
+`, `f.yaml:16:15: unknown provider "nowhere": there is only here; declare others under providers`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, dryRun := range []bool{false, true} {

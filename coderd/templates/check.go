@@ -1,7 +1,6 @@
 package templates
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -94,9 +93,8 @@ func (c *checker) template(t Template, existing []database.Provider) {
 				t.Provider)
 			return
 		}
-		known := cmp.Or(strings.Join(c.names, ", "), "none yet")
-		c.problems.add(t.providerAt, "unknown provider %q%s: there are %s; declare others under providers", t.Provider,
-			DidYouMean(t.Provider, c.names), known)
+		c.problems.add(t.providerAt, "unknown provider %q%s: %s; declare others under providers", t.Provider,
+			DidYouMean(t.Provider, c.names), thereAre(c.names))
 		return
 	}
 	p, err := c.provider(t.Provider, existing)

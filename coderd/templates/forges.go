@@ -1,10 +1,8 @@
 package templates
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/xerrors"
@@ -37,7 +35,6 @@ func (f forges) check(doc *Document, problems *Problems) {
 			names = append(names, e.Name)
 		}
 	}
-	known := cmp.Or(strings.Join(names, ", "), "none yet")
 	for _, t := range doc.Templates {
 		for _, p := range t.Presets {
 			if p.Runner == nil || p.Runner.Forge == "" {
@@ -46,8 +43,8 @@ func (f forges) check(doc *Document, problems *Problems) {
 			e := f.named(p.Runner.Forge)
 			switch {
 			case e == nil:
-				problems.add(p.Runner.forgeAt, "unknown forge %q%s: there are %s; `prewarm forge` adds others", p.Runner.Forge,
-					DidYouMean(p.Runner.Forge, names), known)
+				problems.add(p.Runner.forgeAt, "unknown forge %q%s: %s; `prewarm forge` adds others", p.Runner.Forge,
+					DidYouMean(p.Runner.Forge, names), thereAre(names))
 			case p.Runner.Group != "" && e.Kind == database.ForgeKindGitea:
 				problems.add(p.Runner.groupAt, "forge %q is a Gitea, which has no groups of runners: leave group out", e.Name)
 			case p.Runner.Group != "" && e.Scope == database.ForgeScopeRepository:

@@ -92,7 +92,6 @@ func UnknownTemplate(ctx context.Context, db database.DBTX, organization uuid.UU
 
 // Known ends a message about a name that does not exist: with the one meant, if one is near, and those there are.
 func Known(name string, names []string, what string) string {
-	const most = 10
 	if len(names) == 0 {
 		with := "apply -f FILE"
 		switch what {
@@ -103,11 +102,20 @@ func Known(name string, names []string, what string) string {
 		}
 		return ": there is no " + what + " yet; `prewarm " + with + "` makes them"
 	}
+	return DidYouMean(name, names) + ": " + thereAre(names)
+}
+
+// thereAre says which names there are, in order, and of many the first.
+func thereAre(names []string) string {
+	const most = 10
 	names = slices.Sorted(slices.Values(names))
-	more := ""
-	if len(names) > most {
-		more = ", …"
+	switch {
+	case len(names) == 0:
+		return "there are none yet"
+	case len(names) == 1:
+		return "there is only " + names[0]
+	case len(names) > most:
+		return "there are " + strings.Join(names[:most], ", ") + ", …"
 	}
-	hint := DidYouMean(name, names)
-	return hint + ": there are " + strings.Join(names[:min(len(names), most)], ", ") + more
+	return "there are " + strings.Join(names, ", ")
 }
