@@ -3,8 +3,9 @@
 //
 // A pass is one REPEATABLE READ transaction that takes an advisory lock, advances the fence, reads a snapshot, plans
 // every preset purely (coderd/prebuilds) and writes the result as rows: new workspaces with their create jobs, intents
-// for those that are to go, and the status of presets whose decision changed. It writes nothing else, so claims and
-// passes neither wait for nor abort each other, and a crash anywhere leaves all of a pass or nothing.
+// for those that are to go or to move between tiers, the status of presets whose decision changed, and what the next
+// pass counts with. It writes no row that a claim locks, so claims and passes neither wait for nor abort each other. A
+// crash anywhere leaves all of a pass or nothing.
 //
 // Every replica runs one Reconciler. It ticks, and between ticks it serves nudges: hints, without state, that a template
 // needs a pass now. A nudge goes to this process at once and to the others by NOTIFY; whoever gets the lock first serves
