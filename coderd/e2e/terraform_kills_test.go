@@ -133,10 +133,18 @@ func TestTerraform_kills(t *testing.T) {
 	userstest.Exact(t, number)
 	// Deletes of what a person has to end are tried again and again, and each of these runs has a directory and a lock while it goes on.
 	// What was left would stay: only a start removes a directory.
-	eventually(t, "no run's directory is left, and no lock that nobody holds", func() bool {
-		left, err := filepath.Glob(filepath.Join(root, "prewarm-*"))
-		return err == nil && len(left) == 0 && number("SELECT count(*) FROM terraform_runs WHERE lock_id IS NOT NULL") == 0
-	})
+	var left []string
+	const locked = "SELECT count(*) FROM terraform_runs WHERE lock_id IS NOT NULL"
+	if !assert.Eventually(t, func() bool {
+		var err error
+		left, err = filepath.Glob(filepath.Join(root, "prewarm-*"))
+		return err == nil && len(left) == 0 && number(locked) == 0
+	}, time.Minute, 10*time.Millisecond, "no run's directory is left, and no lock that nobody holds") {
+		var rows string
+		require.NoError(t, store.Pool.QueryRow(ctx, `SELECT coalesce(string_agg(format('%s %s: %s, created %s', w.name, w.state, to_jsonb(r) - 'module' - 'token_hash', j), chr(10)), '')
+			FROM terraform_runs r LEFT JOIN workspaces w ON w.id = r.workspace_id LEFT JOIN jobs j ON j.id = r.job_id WHERE r.lock_id IS NOT NULL`).Scan(&rows))
+		t.Fatalf("left: %q, locks: %s", left, rows)
+	}
 	if kills >= 100 {
 		assert.Positive(t, lost, "no apply was cut off")
 	}

@@ -1,6 +1,8 @@
 package terraform
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,17 @@ const (
 // makeDirectory makes one below root, for this process's user alone. It is locked until lock is closed, which the system does
 // with the process.
 func makeDirectory(root string) (dir string, lock *os.File, err error) {
+	for range 50 {
+		dir, lock, err = tryDirectory(root)
+		// A server that starts at this moment can take it for one that was left, as long as it is not locked.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+	}
+	return dir, lock, err
+}
+
+func tryDirectory(root string) (dir string, lock *os.File, err error) {
 	making, err := os.MkdirTemp(root, makingPrefix+"*") // 0700
 	if err != nil {
 		return "", nil, err
@@ -46,11 +59,15 @@ func openDirectory(name string) (*os.File, error) {
 // hold locks a directory. The error says that another process holds it, or another descriptor of this one.
 func hold(dir *os.File) error { return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
 
-// sweep removes what runs of servers that were killed have left below root.
+// sweep removes what runs of servers that were killed have left below root, and directories that were just being made.
 func sweep(root string) error {
-	names, err := filepath.Glob(filepath.Join(root, runPrefix+"*"))
-	if err != nil {
-		return xerrors.Errorf("list directories of runs: %w", err)
+	var names []string
+	for _, prefix := range []string{runPrefix, makingPrefix} {
+		found, err := filepath.Glob(filepath.Join(root, prefix+"*"))
+		if err != nil {
+			return xerrors.Errorf("list directories of runs: %w", err)
+		}
+		names = append(names, found...)
 	}
 	for _, name := range names {
 		dir, err := openDirectory(name)
@@ -59,7 +76,9 @@ func sweep(root string) error {
 		}
 		if info, statErr := dir.Stat(); statErr == nil && ofRun(info) && hold(dir) == nil {
 			err = os.RemoveAll(name)
-			dropGroup(filepath.Base(name))
+			if base := filepath.Base(name); strings.HasPrefix(base, runPrefix) { // no group is made before
+				dropGroup(base)
+			}
 		}
 		_ = dir.Close()
 		if err != nil {

@@ -129,11 +129,11 @@ func (r *Runner) limits() error {
 	if os.Geteuid() != 0 {
 		return xerrors.New("the server is not root")
 	}
-	dir, err := os.MkdirTemp(r.Root, makingPrefix+"*") // for a name that nothing else has
+	dir, lock, err := makeDirectory(r.Root) // for a name that nothing else has
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(dir) }()
+	defer func() { _ = os.Remove(dir); _ = lock.Close() }()
 	made, err := newGroup(filepath.Base(dir), r.Memory.Run)
 	if err != nil {
 		return xerrors.Errorf("make a control group: %w", err)

@@ -378,7 +378,8 @@ func TestNew_removesWhatWasLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, going, 1)
 
-	left, other := filepath.Join(w.root, "prewarm-run-left"), t.TempDir()
+	left, making, other := filepath.Join(w.root, "prewarm-run-left"), filepath.Join(w.root, "prewarm-making-left"), t.TempDir()
+	require.NoError(t, os.Mkdir(making, 0o700))
 	require.NoError(t, os.MkdirAll(filepath.Join(left, "module"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(left, "module", "x"), nil, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(other, "kept"), nil, 0o600))
@@ -392,6 +393,7 @@ func TestNew_removesWhatWasLeft(t *testing.T) {
 	_, err = terraform.New(t.Context(), w.Runner.Options)
 	require.NoError(t, err)
 	require.NoDirExists(t, left)
+	require.NoDirExists(t, making)
 	require.FileExists(t, filepath.Join(other, "kept"))
 	require.DirExists(t, going[0], "its run goes on")
 	require.NoError(t, run.Close())
