@@ -76,7 +76,7 @@ func sweep(root string) error {
 		}
 		if info, statErr := dir.Stat(); statErr == nil && ofRun(info) && hold(dir) == nil {
 			err = os.RemoveAll(name)
-			if base := filepath.Base(name); strings.HasPrefix(base, runPrefix) { // no group is made before
+			if base := filepath.Base(name); strings.HasPrefix(base, runPrefix) { // one that is just being made has no control group yet
 				dropGroup(base)
 			}
 		}
