@@ -80,7 +80,9 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	case !strings.Contains(url, "pool_max_conns="):
 		config.MaxConns = defaultMaxConns
 	}
-	config.MinIdleConns = min(warmConns, config.MaxConns)
+	if !strings.Contains(url, "pool_min_idle_conns=") {
+		config.MinIdleConns = min(warmConns, config.MaxConns)
+	}
 	config.MaxConnLifetime = maxConnLifetime
 	config.MaxConnLifetimeJitter = maxConnLifetime / 10
 	config.HealthCheckPeriod = healthCheckPeriod

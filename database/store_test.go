@@ -35,12 +35,13 @@ func TestOpen_sessionSettings(t *testing.T) {
 
 func TestOpen_urlWins(t *testing.T) {
 	t.Parallel()
-	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3&connect_timeout=47"
+	url := dbtest.URL(t) + "&statement_timeout=1234&pool_max_conns=3&pool_min_idle_conns=1&connect_timeout=47"
 	store := dbtest.OpenURL(t, url, database.Options{})
 	var got string
 	require.NoError(t, store.Pool.QueryRow(context.Background(), "SHOW statement_timeout").Scan(&got))
 	require.Equal(t, "1234ms", got)
 	require.EqualValues(t, 3, store.Pool.Config().MaxConns)
+	require.EqualValues(t, 1, store.Pool.Config().MinIdleConns)
 	require.Equal(t, 47*time.Second, store.Pool.Config().ConnConfig.ConnectTimeout)
 }
 

@@ -50,7 +50,7 @@ func Open(t testing.TB) *database.Store {
 func OpenURL(t testing.TB, url string, opts database.Options) *database.Store {
 	t.Helper()
 	opts.Replica = cmp.Or(opts.Replica, t.Name())
-	store, err := database.Open(context.Background(), url, opts)
+	store, err := database.Open(context.Background(), withoutIdle(url), opts)
 	if err != nil {
 		t.Fatalf("open test database: %v", err)
 	}
@@ -102,6 +102,19 @@ func (s server) execute(statement string) error {
 	}
 	defer conn.Close(ctx)
 	return execute(ctx, conn, statement)
+}
+
+// withoutIdle is the URL of a pool that opens no connection before one is needed: each costs PostgreSQL a process.
+func withoutIdle(database string) string {
+	const least = "pool_min_idle_conns"
+	u, err := url.Parse(database)
+	if err != nil || u.Query().Has(least) {
+		return database // or Open says what is wrong with it
+	}
+	query := u.Query()
+	query.Set(least, "0")
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 func withDatabase(server, name string) string {

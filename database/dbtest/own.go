@@ -23,6 +23,8 @@ var settings = map[string]string{
 	"max_connections":    "800", // of a whole run that shares it,
 	"shared_buffers":     "128MB",
 	"autovacuum_naptime": "1min",
+	// Connections of tests are short: each statement would be planned again in each of its first five runs there.
+	"plan_cache_mode": "force_generic_plan",
 }
 
 // memory is a file system in memory, on Linux, and minMemory what must be free for us to use it, in bytes. Databases

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -10,7 +11,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -61,7 +64,7 @@ func names(list string) map[string]bool {
 	return chosen
 }
 
-// run runs the steps of a plan one after the other, and returns an error if one of them failed.
+// run runs the steps of a plan, and returns an error if one of them failed.
 func run(ctx context.Context, p plan, opts options) error {
 	steps, err := p.steps(ctx, opts)
 	if err != nil {
@@ -87,17 +90,52 @@ func run(ctx context.Context, p plan, opts options) error {
 	}
 
 	begun := time.Now()
-	results := make([]result, 0, len(steps))
+	results := perform(ctx, os.Stdout, steps, env)
+	return report(os.Stdout, p, results, time.Since(begun), ctx.Err())
+}
+
+// perform runs steps one after the other, and those beside them likewise, until ctx ends. The results are in their order.
+func perform(ctx context.Context, out io.Writer, steps []step, env []string) []result {
+	results, printed := make([]result, len(steps)), make([]bytes.Buffer, len(steps))
+	titled := func(i int, out io.Writer, note string) {
+		s := steps[i]
+		fmt.Fprintf(out, "\n=== %d of %d: %s (%s)%s\n", i+1, len(steps), s.name, strings.Join(slices.Concat(s.env, s.command), " "), note)
+	}
+	one := func(i int, out io.Writer) {
+		if ctx.Err() == nil {
+			at := time.Now()
+			err := execute(ctx, steps[i], env, out)
+			results[i] = result{steps[i].name, time.Since(at), err}
+		}
+	}
+	var running sync.WaitGroup
+	others := make(chan int, len(steps))
+	running.Go(func() {
+		for i := range others {
+			one(i, &printed[i])
+		}
+	})
 	for i, s := range steps {
-		fmt.Printf("\n=== %d of %d: %s (%s)\n", i+1, len(steps), s.name, strings.Join(append(s.env, s.command...), " "))
-		at := time.Now()
-		err := execute(ctx, s, env)
-		results = append(results, result{s.name, time.Since(at), err})
 		if ctx.Err() != nil {
 			break
 		}
+		if s.beside && slices.ContainsFunc(steps[i:], func(s step) bool { return !s.beside }) {
+			titled(i, out, ": beside what follows")
+			others <- i
+			continue
+		}
+		titled(i, out, "")
+		one(i, out)
 	}
-	return report(os.Stdout, p, results, time.Since(begun), ctx.Err())
+	close(others)
+	running.Wait()
+	for i := range printed {
+		if printed[i].Len() > 0 {
+			titled(i, out, ": this is what it printed")
+			_, _ = printed[i].WriteTo(out)
+		}
+	}
+	return slices.DeleteFunc(results, func(r result) bool { return r.name == "" })
 }
 
 func choose(steps []step, only map[string]bool) (chosen []step, err error) {
@@ -118,11 +156,11 @@ func choose(steps []step, only map[string]bool) (chosen []step, err error) {
 }
 
 // execute runs one step. When ctx ends it asks the step to end, and kills it if it does not.
-func execute(ctx context.Context, s step, env []string) error {
+func execute(ctx context.Context, s step, env []string, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, s.command[0], s.command[1:]...)
 	cmd.Dir = s.dir
-	cmd.Env = append(env, s.env...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = slices.Concat(env, s.env)
+	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	return cmd.Run()

@@ -15,6 +15,7 @@ type step struct {
 	dir     string   // relative to the root of the repository; empty: the root
 	env     []string // beside the run's
 	command []string
+	beside  bool // it runs beside those that follow, one such step after the other; what it prints comes at the end
 }
 
 // plan is a list of steps under one name.
@@ -88,12 +89,13 @@ func test(ctx context.Context, opts options) ([]step, error) {
 const shortTests = "^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestInside|" +
 	"TestInside_badNetworks|TestActs|TestSynchronous|TestAsynchronous)$"
 
-// shortSuites are one seeded short version of each long suite.
+// shortSuites are one seeded short version of each long suite. Those of one process have turns with their database, and those of
+// many wait for one another: neither alone keeps two processors busy.
 var shortSuites = []step{
+	beside(simulation(20, 0)),
+	beside(replay(20)),
 	suite("processes", 10*time.Minute, []string{"PREWARM_SEED=1"}, "-p=2", "-parallel=4", "-run", shortTests,
 		"./coderd/e2e", "./coderd/faults", "./coderd/chaos", "./coderd/chaos/engine", "./coderd/chaos/failover"),
-	simulation(20, 0),
-	replay(20),
 	suite("storm", 10*time.Minute, []string{"PREWARM_CHAOS=20s", "PREWARM_SEED=1"}, "./coderd/chaos/storm"),
 }
 
@@ -174,6 +176,11 @@ func goTests(name string, limit time.Duration, env []string, args ...string) ste
 func suite(name string, limit time.Duration, env []string, args ...string) step {
 	args = append([]string{"-count=1", "-p=1", "-parallel=6", "-timeout", limit.String()}, args...)
 	return step{name: name, env: env, command: gotestsum("testname", args...)}
+}
+
+func beside(s step) step {
+	s.beside = true
+	return s
 }
 
 // simulation runs seeds that stay the same, those that once fell, and fresh ones: these are drawn here, so that the line of

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +52,7 @@ func TestPackages(t *testing.T) {
 func TestShortTests(t *testing.T) {
 	t.Chdir("../..")
 	short := regexp.MustCompile(shortTests)
+	processes := shortSuites[slices.IndexFunc(shortSuites, func(s step) bool { return s.name == "processes" })]
 	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 	for _, s := range ciSuites {
 		at := slices.Index(s.command, "-skip")
@@ -67,7 +69,7 @@ func TestShortTests(t *testing.T) {
 				require.NoError(t, err)
 				for _, found := range declared.FindAllSubmatch(text, -1) {
 					if short.Match(found[1]) {
-						require.Contains(t, shortSuites[0].command, of, "nothing runs %s", found[1])
+						require.Contains(t, processes.command, of, "nothing runs %s", found[1])
 					}
 				}
 			}
@@ -118,6 +120,31 @@ func TestRun(t *testing.T) {
 	written, err := os.ReadFile(marker)
 	require.NoError(t, err)
 	require.Equal(t, "yes", strings.TrimSpace(string(written)))
+}
+
+// A step runs beside those that follow it, one such step after the other. What it prints comes after theirs.
+func TestPerform_beside(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name, script string) step {
+		return step{name: name, dir: dir, command: []string{"sh", "-ec", script}}
+	}
+	const until = "for i in $(seq 3000); do [ -e %s ] && exit; sleep 0.01; done; exit 1"
+	steps := []step{
+		beside(in("first", fmt.Sprintf("echo one; touch first; "+until, "follows"))),
+		beside(in("second", "[ -e follows ]; echo two")),
+		in("follows", fmt.Sprintf("touch follows; echo three; "+until, "first")),
+		in("fails", "exit 3"),
+		beside(in("last", "echo four")),
+	}
+	var out bytes.Buffer
+	results := perform(t.Context(), &out, steps, os.Environ())
+	var outcomes []string
+	for _, r := range results {
+		outcomes = append(outcomes, fmt.Sprint(r.name, " ", r.err))
+	}
+	require.Equal(t, []string{"first <nil>", "second <nil>", "follows <nil>", "fails exit status 3", "last <nil>"}, outcomes)
+	printed := regexp.MustCompile(`(?m)^(one|two|three|four)$`).FindAllString(out.String(), -1)
+	require.Equal(t, []string{"three", "four", "one", "two"}, printed)
 }
 
 // A step of the Makefile does not get the ARGS of `make test-long ARGS='-only opentofu'`.
