@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os/exec"
 	"slices"
@@ -33,6 +34,9 @@ var process = []string{
 	"coderd/demand/forgetest", "coderd/provider/docker", "coderd/provider/docker/dockertest", "coderd/provider/external", "coderd/provider/hosts",
 	"coderd/provider/local", "database/embedded",
 }
+
+// longest are the packages that a step begins with, so that none of them is left to run alone at its end.
+var longest = []string{"coderd/provider/terraform", "coderd/api", "coderd/provider/hosts", "database", "coderd/sizing"}
 
 // testPackages are the packages with tests, but for the suites.
 type testPackages struct {
@@ -67,7 +71,18 @@ func packages(ctx context.Context) (testPackages, error) {
 			all.pure = append(all.pure, "./"+name)
 		}
 	}
+	for _, list := range [][]string{all.sequential, all.concurrent} {
+		slices.SortStableFunc(list, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	}
 	return all, nil
+}
+
+// place is where in the list of the longest a package is, or behind all of them.
+func place(name string) int {
+	if at := slices.Index(longest, strings.TrimPrefix(name, "./")); at >= 0 {
+		return at
+	}
+	return len(longest)
 }
 
 // within says whether a package is one of the list, or below "scripts".

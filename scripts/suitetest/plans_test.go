@@ -19,7 +19,7 @@ import (
 // A package that is renamed must not fall out of its list, nor a new one out of all plans.
 func TestPackages(t *testing.T) {
 	t.Chdir("../..")
-	for _, list := range [][]string{suites, sequential, process} {
+	for _, list := range [][]string{suites, sequential, process, longest} {
 		for _, name := range list {
 			require.DirExists(t, name)
 		}
@@ -30,6 +30,8 @@ func TestPackages(t *testing.T) {
 		require.Contains(t, all.concurrent, name, "runs with the race detector")
 		require.NotContains(t, all.pure, name, "needs PostgreSQL")
 	}
+	require.Equal(t, []string{"./coderd/provider/terraform", "./coderd/api"}, all.concurrent[:2])
+	require.Equal(t, []string{"./coderd/provider/hosts", "./database", "./coderd/sizing"}, all.sequential[:3])
 	require.Contains(t, all.pure, "./coderd/prebuilds")
 	require.Contains(t, all.sequential, "./scripts/rules")
 
