@@ -36,8 +36,8 @@ func TestTransitions_jobReplacedMeanwhile(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- e.do(ctx, b, b.ws) }()
 				coderdtest.Eventually(t, "the event waits for the row", func() bool {
-					var waits bool
-					require.NoError(t, tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+					var waits bool // not in tx, which would go on seeing the connections of its first look only
+					require.NoError(t, b.Store.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
 						WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waits))
 					return waits
 				})
