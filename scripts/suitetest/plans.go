@@ -89,8 +89,8 @@ func test(ctx context.Context, opts options) ([]step, error) {
 const shortTests = "^(TestExact|TestClaimers_exactUnderConcurrency|TestSamples|TestDockerExample|TestPoints|TestKill|TestInside|" +
 	"TestInside_badNetworks|TestActs|TestSynchronous|TestAsynchronous)$"
 
-// shortSuites are one seeded short version of each long suite. Those of one process have turns with their database, and those of
-// many wait for one another: neither alone keeps two processors busy.
+// shortSuites are one seeded short version of each long suite. A simulated world waits for each of its commits, and
+// processes for one another: neither alone keeps two processors busy.
 var shortSuites = []step{
 	beside(simulation(20, 0)),
 	beside(replay(20)),
