@@ -22,11 +22,10 @@ var suites = []string{
 // sequential are the packages that the race detector has nothing to say about: one goroutine, or a process or an SQL
 // statement of which a test sees the outcome only. Every other package runs with it.
 var sequential = []string{
-	"cmd/prewarm", "coderd/autosize", "coderd/chaos/judge", "coderd/chaos/recordtest", "coderd/coder", "coderd/explain",
-	"coderd/humanlog", "coderd/modules", "coderd/prebuilds", "coderd/printable", "coderd/provider/conformance",
-	"coderd/provider/docker", "coderd/provider/external", "coderd/provider/hosts", "coderd/provider/kubernetes",
-	"coderd/provider/local", "coderd/retention", "coderd/seal", "coderd/sizing",
-	"coderd/sizing/sizingtest", "coderd/templates", "database", "database/embedded", "examples", "scripts", "site",
+	"cmd/prewarm", "coderd/autosize", "coderd/chaos/judge", "coderd/seal", "coderd/humanlog",
+	"coderd/prebuilds", "coderd/provider/conformance", "coderd/provider/docker", "coderd/provider/external",
+	"coderd/provider/hosts", "coderd/provider/kubernetes", "coderd/provider/local", "coderd/retention", "coderd/sizing", "coderd/sizing/sizingtest",
+	"coderd/templates", "database", "database/embedded", "examples", "scripts", "site",
 }
 
 // process are the packages beside the suites that start servers of their own kind, too slow for `make quick`.
